@@ -1,0 +1,1 @@
+"""What a person touches: command line, chat screen, settings."""

@@ -1,0 +1,1 @@
+"""Reading GGUF files, with nothing trusted before it is checked."""

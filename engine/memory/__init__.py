@@ -1,0 +1,1 @@
+"""Fast memory: arena, page tables, pager, KV cache, ledger."""

@@ -1,0 +1,196 @@
+"""Typed messages between the app and an engine process; imports no torch and no numpy.
+
+One MessagePack frame per message, each with a 4-byte little-endian length in front. The app sends `Command`s, the
+engine answers with `Event`s; events of one request carry its `request_id`.
+"""
+
+from typing import Literal
+
+import msgspec
+
+FinishReason = Literal["stop", "length", "cancelled", "context", "kv_integrity", "error"]
+
+
+class Sampling(msgspec.Struct, frozen=True):
+    """How the next token is chosen. Temperature 0 is greedy."""
+
+    temperature: float = 0.0
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    seed: int = 0
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One message of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+# --- commands: app -> engine -------------------------------------------------------------------------------------
+
+
+class Load(msgspec.Struct, frozen=True, tag="load"):
+    """Open a model under a budget. Answered by `Progress`..., then `Loaded` or `Failed` (request_id 0)."""
+
+    path: str
+    budget: str = "auto"
+    ctx: int = 0
+    """0 = the model's own context, or less if the budget asks for it."""
+    threads: int = 0
+    isa: str = "auto"
+    policy: str = "lru"
+    quality: str = "exact"
+    kv: str = "bf16"
+    pack: Literal["ask", "yes", "no"] = "ask"
+    retain_prefixes: bool = True
+
+
+class Generate(msgspec.Struct, frozen=True, tag="generate"):
+    """Answer a chat (`turns`) or continue raw text (`text`). Answered by `Token`..., then `Finished`."""
+
+    request_id: int
+    turns: list[Turn] = []
+    text: str | None = None
+    max_tokens: int = 0
+    """0 = until the context is full."""
+    sampling: Sampling = Sampling()
+    stop: list[str] = []
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    request_id: int
+
+
+class Score(msgspec.Struct, frozen=True, tag="score"):
+    """Log-probabilities of `text`, teacher-forced. Answered by `Scored`."""
+
+    request_id: int
+    text: str
+    max_tokens: int = 0
+    lane: Literal["prefill", "decode"] = "prefill"
+
+
+class Clear(msgspec.Struct, frozen=True, tag="clear"):
+    """Forget all cached prefixes."""
+
+
+class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
+    pass
+
+
+# --- events: engine -> app ---------------------------------------------------------------------------------------
+
+
+class Progress(msgspec.Struct, frozen=True, tag="progress"):
+    """Load or pack progress: `done` of `total` bytes of a stage a person understands."""
+
+    stage: str
+    done: int
+    total: int
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """The ledger at one safe point, in bytes; field names as in `run --json`."""
+
+    budget_bytes: int = 0
+    peak_bytes: int = 0
+    process_peak_bytes: int = 0
+    static_bytes: int = 0
+    expert_bytes: int = 0
+    kv_bytes: int = 0
+    transient_bytes: int = 0
+    free_bytes: int = 0
+    expert_hit_rate: float = 1.0
+    bytes_paged_in: int = 0
+    width_histogram: dict[str, int] = {}
+
+
+class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+    name: str
+    architecture: str
+    ctx: int
+    vocabulary: int
+    layers: int
+    experts: int
+    isa: str
+    threads: int
+    load_s: float
+    memory: Memory
+    notices: list[str] = []
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """An `EbbtideError` that crossed the pipe. `request_id` 0 = the load itself."""
+
+    request_id: int
+    message: str
+    hint: str
+    exit_code: int
+    detail: str = ""
+    """The traceback of an internal error, shown with --debug only."""
+
+
+class Token(msgspec.Struct, frozen=True, tag="token"):
+    """Text that may be shown now (whole characters only) and the ids it came from (0, 1 or several)."""
+
+    request_id: int
+    text: str
+    ids: list[int]
+
+
+class Snapshot(msgspec.Struct, frozen=True, tag="snapshot"):
+    """Telemetry of one step; at most a few a second are sent."""
+
+    request_id: int
+    phase: Literal["idle", "prefill", "decode"]
+    prompt_tokens: int
+    prompt_done: int
+    completion_tokens: int
+    context_used: int
+    context_size: int
+    decode_tok_s: float
+    prefill_tok_s: float
+    memory: Memory
+
+
+class Usage(msgspec.Struct, frozen=True):
+    prompt: int
+    cached: int
+    completion: int
+
+
+class Timings(msgspec.Struct, frozen=True):
+    load_s: float = 0.0
+    first_token_s: float = 0.0
+    prefill_tok_s: float = 0.0
+    decode_tok_s: float = 0.0
+    max_gap_s: float = 0.0
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """The end of a request. `text` and `token_ids` are the whole answer, stop strings removed from the text."""
+
+    request_id: int
+    text: str
+    token_ids: list[int]
+    finish_reason: FinishReason
+    usage: Usage
+    timings: Timings
+    memory: Memory
+    message: str = ""
+
+
+class Scored(msgspec.Struct, frozen=True, tag="scored"):
+    """`token_ids[i]` had natural log-probability `logprobs[i]` given all before; `top1[i]` was the likeliest id."""
+
+    request_id: int
+    token_ids: list[int]
+    logprobs: list[float]
+    top1: list[int]
+
+
+Command = Load | Generate | Cancel | Score | Clear | Shutdown
+Event = Progress | Loaded | Failed | Token | Snapshot | Finished | Scored

@@ -1,0 +1,1 @@
+"""Kernels: tensors and page tables, no model names."""
