@@ -1,0 +1,76 @@
+"""The compiled library: finding it, loading it, calling it.
+
+It is plain C: pointers and integers in, a status out. `python packaging/build_kernels.py` builds it in the tree.
+"""
+
+import ctypes
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.kernels.ops import KernelError
+
+ISAS = ("portable", "avx2", "avx512")
+_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+LIBRARY_PATH = Path(__file__).with_name(f"_ebbtide_cpu{_SUFFIX}")
+_STATUS = {
+    1: "the workspace is too small",
+    2: "a chosen expert is not in fast memory",
+    3: "an index is out of range",
+    4: "sizes do not match",
+}
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The loaded library. Raises OSError where it is missing."""
+    lib = ctypes.CDLL(str(LIBRARY_PATH))
+    lib.eb_create.restype = ctypes.c_void_p
+    lib.eb_create.argtypes = [ctypes.c_int] * 3
+    lib.eb_destroy.argtypes = [ctypes.c_void_p]
+    lib.eb_destroy.restype = None
+    lib.eb_set_workspace.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+    lib.eb_set_workspace.restype = None
+    return lib
+
+
+def best_isa() -> str:
+    """The best instruction set that the library holds and this machine can run."""
+    return ISAS[library().eb_best_isa()]
+
+
+def check(status: int) -> None:
+    """Raise KernelError for a status other than 0."""
+    if status:
+        raise KernelError(_STATUS.get(status, f"kernel status {status}"))
+
+
+def address(array: NDArray[np.generic]) -> int:
+    """Address of the first element."""
+    return array.ctypes.data
+
+
+class Handle:
+    """A context of the library: instruction set, threads, workspace. Calls are one at a time."""
+
+    def __init__(self, isa: str, threads: int, spin_us: int = 100) -> None:
+        self._lib = library()
+        self._context = ctypes.c_void_p(self._lib.eb_create(ISAS.index(isa), threads, spin_us))
+        self._workspace: NDArray[np.uint8] | None = None
+
+    def set_workspace(self, buffer: NDArray[np.uint8]) -> None:
+        """Lend `buffer` as scratch; it is kept alive."""
+        self._workspace = buffer
+        self._lib.eb_set_workspace(self._context, address(buffer), buffer.nbytes)
+
+    def close(self) -> None:
+        """Stop the threads; no call may follow."""
+        if self._context:
+            self._lib.eb_destroy(self._context)
+            self._context = ctypes.c_void_p()
+
+    def __del__(self) -> None:
+        self.close()

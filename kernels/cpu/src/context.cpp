@@ -1,0 +1,18 @@
+#include "context.h"
+
+#include <new>
+
+using namespace eb;
+
+EB_API int eb_best_isa() { return static_cast<int>(best_isa()); }
+
+EB_API Context* eb_create(int isa, int threads, int spin_us) {
+  return new (std::nothrow) Context(static_cast<Isa>(isa), threads, spin_us);
+}
+
+EB_API void eb_destroy(Context* context) { delete context; }
+
+EB_API void eb_set_workspace(Context* context, uint8_t* buffer, size_t bytes) {
+  context->workspace = buffer;
+  context->workspace_bytes = bytes;
+}

@@ -1,0 +1,57 @@
+// What a library handle holds: the instruction set, the threads and the lent workspace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "isa.h"
+#include "pool.h"
+
+namespace eb {
+
+struct Context {
+  Isa isa;
+  Pool pool;
+  uint8_t* workspace = nullptr;
+  size_t workspace_bytes = 0;
+
+  Context(Isa chosen, int threads, int spin_us) : isa(chosen), pool(threads, spin_us) {}
+};
+
+// Cuts the workspace into arrays, 64-byte aligned. After a request that does not fit `ok()` is false.
+class Carver {
+ public:
+  explicit Carver(const Context& context)
+      : next_(reinterpret_cast<uintptr_t>(context.workspace)), end_(next_ + context.workspace_bytes) {}
+
+  template <typename T>
+  T* take(size_t count) {
+    const uintptr_t start = (next_ + 63) & ~uintptr_t{63};
+    ok_ = ok_ && start <= end_ && count <= (end_ - start) / sizeof(T);
+    next_ = ok_ ? start + count * sizeof(T) : end_;
+    return ok_ ? reinterpret_cast<T*>(start) : nullptr;
+  }
+
+  bool ok() const { return ok_; }
+
+ private:
+  uintptr_t next_, end_;
+  bool ok_ = true;
+};
+
+// What every exported operation returns.
+enum Status : int {
+  kOk = 0,
+  kWorkspaceTooSmall = 1,
+  kAbsentBlock = 2,
+  kIndexOutOfRange = 3,
+  kBadArgument = 4,
+};
+
+}  // namespace eb
+
+#if defined(_WIN32)
+#define EB_API extern "C" __declspec(dllexport)
+#else
+#define EB_API extern "C" __attribute__((visibility("default")))
+#endif

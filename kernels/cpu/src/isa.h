@@ -1,0 +1,23 @@
+// Which instruction set a translation unit is built for. Files *_avx2.cpp and *_avx512.cpp get the compiler flags.
+//
+// Code that is compiled once per instruction set lives in headers, inside `namespace eb { namespace EB_ISA { ... } }`,
+// and everything in it has internal linkage or that namespace's name: the linker must never pick the AVX2 copy of an
+// inline function for the portable path. Such units therefore use no templates of the standard library.
+#pragma once
+
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+#define EB_ISA avx512
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define EB_ISA avx2
+#else
+#define EB_ISA portable
+#endif
+
+namespace eb {
+
+enum class Isa : int { portable = 0, avx2 = 1, avx512 = 2 };
+
+// The best instruction set that this processor and operating system can run and this library holds.
+Isa best_isa();
+
+}  // namespace eb

@@ -1,0 +1,169 @@
+// Vectors of floats with one interface per instruction set: `F32` has kLanes lanes (4, 8 or 16).
+//
+// All operations are lane by lane except `sum`, whose order is fixed (halves are added until one lane is left).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "isa.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace eb {
+namespace EB_ISA {
+
+// bf16 and f16 of one value.
+static inline float from_bits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+static inline uint32_t to_bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return bits;
+}
+
+static inline float bf16_to_f32(uint16_t half) { return from_bits(static_cast<uint32_t>(half) << 16); }
+
+// Round to nearest even; NaN stays NaN.
+static inline uint16_t f32_to_bf16(float value) {
+  const uint32_t bits = to_bits(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+static inline float f16_to_f32(uint16_t half) {
+  const uint32_t magnitude = half & 0x7fffu, sign = static_cast<uint32_t>(half & 0x8000u) << 16;
+  if (magnitude >= 0x7c00u) return from_bits(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  if (magnitude < 0x0400u) return from_bits(sign | to_bits(static_cast<float>(magnitude) * 0x1p-24f));
+  return from_bits(sign | ((magnitude << 13) + 0x38000000u));
+}
+
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+
+struct F32 {
+  static constexpr int kLanes = 16;
+  __m512 v;
+};
+static inline F32 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+static inline void store(float* p, F32 a) { _mm512_storeu_ps(p, a.v); }
+static inline F32 splat(float a) { return {_mm512_set1_ps(a)}; }
+static inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
+static inline F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+static inline F32 operator*(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+static inline F32 operator/(F32 a, F32 b) { return {_mm512_div_ps(a.v, b.v)}; }
+static inline F32 fma(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+static inline F32 max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }
+static inline F32 min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }
+static inline F32 abs(F32 a) { return {_mm512_abs_ps(a.v)}; }
+static inline F32 round_even(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT)}; }
+// a is a whole number in [-126, 127]: 2^a.
+static inline F32 exp2_whole(F32 a) {
+  const __m512i n = _mm512_cvtps_epi32(a.v);
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23))};
+}
+static inline F32 load_bf16(const uint16_t* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+}
+static inline F32 load_f16(const uint16_t* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+
+#elif defined(__AVX2__)
+
+struct F32 {
+  static constexpr int kLanes = 8;
+  __m256 v;
+};
+static inline F32 load(const float* p) { return {_mm256_loadu_ps(p)}; }
+static inline void store(float* p, F32 a) { _mm256_storeu_ps(p, a.v); }
+static inline F32 splat(float a) { return {_mm256_set1_ps(a)}; }
+static inline F32 operator+(F32 a, F32 b) { return {_mm256_add_ps(a.v, b.v)}; }
+static inline F32 operator-(F32 a, F32 b) { return {_mm256_sub_ps(a.v, b.v)}; }
+static inline F32 operator*(F32 a, F32 b) { return {_mm256_mul_ps(a.v, b.v)}; }
+static inline F32 operator/(F32 a, F32 b) { return {_mm256_div_ps(a.v, b.v)}; }
+static inline F32 fma(F32 a, F32 b, F32 c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+static inline F32 max(F32 a, F32 b) { return {_mm256_max_ps(a.v, b.v)}; }
+static inline F32 min(F32 a, F32 b) { return {_mm256_min_ps(a.v, b.v)}; }
+static inline F32 abs(F32 a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
+static inline F32 round_even(F32 a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
+static inline F32 exp2_whole(F32 a) {
+  const __m256i n = _mm256_cvtps_epi32(a.v);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23))};
+}
+static inline F32 load_bf16(const uint16_t* p) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(wide, 16))};
+}
+static inline F32 load_f16(const uint16_t* p) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+
+#else
+
+struct F32 {
+  static constexpr int kLanes = 4;
+  float v[4];
+};
+#define EB_LANES(expression)                          \
+  F32 r;                                              \
+  for (int i = 0; i < 4; ++i) r.v[i] = (expression); \
+  return r
+static inline F32 load(const float* p) { EB_LANES(p[i]); }
+static inline void store(float* p, F32 a) { std::memcpy(p, a.v, 16); }
+static inline F32 splat(float a) { EB_LANES(a); }
+static inline F32 operator+(F32 a, F32 b) { EB_LANES(a.v[i] + b.v[i]); }
+static inline F32 operator-(F32 a, F32 b) { EB_LANES(a.v[i] - b.v[i]); }
+static inline F32 operator*(F32 a, F32 b) { EB_LANES(a.v[i] * b.v[i]); }
+static inline F32 operator/(F32 a, F32 b) { EB_LANES(a.v[i] / b.v[i]); }
+static inline F32 fma(F32 a, F32 b, F32 c) { EB_LANES(a.v[i] * b.v[i] + c.v[i]); }
+static inline F32 max(F32 a, F32 b) { EB_LANES(a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
+static inline F32 min(F32 a, F32 b) { EB_LANES(a.v[i] < b.v[i] ? a.v[i] : b.v[i]); }
+static inline F32 abs(F32 a) { EB_LANES(from_bits(to_bits(a.v[i]) & 0x7fffffffu)); }
+// Adding and taking away 1.5 * 2^23 leaves the nearest whole number (ties to even) for |a| < 2^22.
+static inline F32 round_even(F32 a) { EB_LANES((a.v[i] + 0x1.8p23f) - 0x1.8p23f); }
+static inline F32 exp2_whole(F32 a) { EB_LANES(from_bits(static_cast<uint32_t>(static_cast<int32_t>(a.v[i]) + 127) << 23)); }
+static inline F32 load_bf16(const uint16_t* p) { EB_LANES(bf16_to_f32(p[i])); }
+static inline F32 load_f16(const uint16_t* p) { EB_LANES(f16_to_f32(p[i])); }
+#undef EB_LANES
+
+#endif
+
+// The first n (1..kLanes) lanes from memory, the others `rest`.
+static inline F32 load_part(const float* p, int n, float rest = 0.0f) {
+  float lanes[F32::kLanes];
+  for (int i = 0; i < F32::kLanes; ++i) lanes[i] = i < n ? p[i] : rest;
+  return load(lanes);
+}
+
+static inline void store_part(float* p, F32 a, int n) {
+  float lanes[F32::kLanes];
+  store(lanes, a);
+  for (int i = 0; i < n; ++i) p[i] = lanes[i];
+}
+
+static inline float sum(F32 a) {
+  float lanes[F32::kLanes];
+  store(lanes, a);
+  for (int half = F32::kLanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  return lanes[0];
+}
+
+static inline float largest(F32 a) {
+  float lanes[F32::kLanes];
+  store(lanes, a);
+  float best = lanes[0];
+  for (int i = 1; i < F32::kLanes; ++i) best = lanes[i] > best ? lanes[i] : best;
+  return best;
+}
+
+}  // namespace EB_ISA
+}  // namespace eb
