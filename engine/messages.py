@@ -46,6 +46,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     kv: str = "bf16"
     pack: Literal["ask", "yes", "no"] = "ask"
     retain_prefixes: bool = True
+    cache_dir: str = ""
+    """The folder for packs; empty = beside the model file."""
 
 
 class Generate(msgspec.Struct, frozen=True, tag="generate"):

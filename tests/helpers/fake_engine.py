@@ -1,0 +1,221 @@
+"""A scripted engine process for tests: the real frames, no model. Run with one JSON `Script` as its argument.
+
+It answers every chat with `Script.answer` (or an echo of the last user turn), one token per word.
+"""
+
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from typing import IO
+
+import msgspec
+
+from ebbtide.engine.lifeline import die_with_parent
+from ebbtide.engine.messages import (
+    Cancel,
+    Command,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Generate,
+    Load,
+    Loaded,
+    Memory,
+    Progress,
+    Score,
+    Scored,
+    Shutdown,
+    Snapshot,
+    Timings,
+    Token,
+    Usage,
+)
+from ebbtide.engine.wire import command_reader, write_message
+
+
+class Script(msgspec.Struct, frozen=True):
+    """What the fake does. Zeros and empty strings mean: behave."""
+
+    answer: str = ""
+    token_delay_s: float = 0.0
+    load_delay_s: float = 0.0
+    progress_steps: int = 0
+    notices: list[str] = []
+    load_failure: list[str] = []
+    """message, hint, exit code"""
+    request_failure: list[str] = []
+    finish_reason: FinishReason = "stop"
+    ctx: int = 4096
+    die_at_start: int = 0
+    """exit code"""
+    die_after_tokens: int = -1
+    """SIGKILL itself after so many tokens of the first answer of a process."""
+    garbage_after_tokens: int = -1
+    ignore_shutdown: bool = False
+    """Neither the command nor the end of standard input nor SIGTERM ends the process."""
+    log: str = ""
+    """A line for standard error."""
+    record: str = ""
+    """A file to which every command is appended as a JSON line."""
+
+
+def command_line(script: Script) -> list[str]:
+    """The command that starts this fake."""
+    return [sys.executable, __file__, msgspec.json.encode(script).decode()]
+
+
+def memory(script: Script) -> Memory:
+    return Memory(
+        budget_bytes=300 << 20,
+        peak_bytes=280 << 20,
+        process_peak_bytes=310 << 20,
+        static_bytes=60 << 20,
+        expert_bytes=160 << 20,
+        kv_bytes=40 << 20,
+        transient_bytes=10 << 20,
+        free_bytes=30 << 20,
+        expert_hit_rate=0.75,
+        bytes_paged_in=123_456,
+        width_histogram={"0": 10, "8": 30},
+    )
+
+
+class FakeEngine:
+    """Reads commands on a thread of its own, so that a cancel is seen in the middle of an answer."""
+
+    def __init__(self, script: Script, commands: IO[bytes], events: IO[bytes]) -> None:
+        self.script = script
+        self.commands = commands
+        self.events = events
+        self.inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self.cancelled: set[int] = set()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        reader = command_reader(self.commands)
+        while (command := reader.read()) is not None:
+            self._note(command)
+            if isinstance(command, Cancel):
+                self.cancelled.add(command.request_id)
+            self.inbox.put(command)
+        if not self.script.ignore_shutdown:
+            os._exit(0)
+
+    def _note(self, command: Command) -> None:
+        if self.script.record:
+            with open(self.script.record, "ab") as file:  # noqa: PTH123
+                file.write(msgspec.json.encode(command) + b"\n")
+
+    def emit(self, event: Event) -> None:
+        write_message(self.events, event)
+
+    def serve(self) -> None:
+        while True:
+            match self.inbox.get():
+                case Load() as load:
+                    self.load(load)
+                case Generate() as request:
+                    self.generate(request)
+                case Score() as request:
+                    self.score(request)
+                case Shutdown() if not self.script.ignore_shutdown:
+                    return
+                case _:
+                    pass
+
+    def load(self, load: Load) -> None:
+        steps = max(self.script.progress_steps, 1)
+        for step in range(1, steps + 1):
+            time.sleep(self.script.load_delay_s / steps)
+            if self.script.progress_steps:
+                self.emit(Progress("loading", step * 1_000_000, steps * 1_000_000))
+        if self.script.load_failure:
+            self.emit(failure(0, self.script.load_failure))
+            return
+        name = load.path.rsplit("/", 1)[-1].removesuffix(".gguf")
+        self.emit(
+            Loaded(
+                name=name, architecture="llama", ctx=load.ctx or self.script.ctx, vocabulary=49152, layers=30,
+                experts=8, isa="portable", threads=load.threads or 2, load_s=0.5, memory=memory(self.script),
+                notices=self.script.notices,
+            )
+        )
+
+    def generate(self, request: Generate) -> None:
+        if self.script.request_failure:
+            self.emit(failure(request.request_id, self.script.request_failure))
+            return
+        prompt = request.text if request.text is not None else request.turns[-1].content
+        words = split_words(self.script.answer or f"You said: {prompt}")
+        limit = request.max_tokens or len(words)
+        reason: FinishReason = self.script.finish_reason if limit >= len(words) else "length"
+        said: list[str] = []
+        for number, word in enumerate(words[:limit]):
+            self.misbehave(number)
+            time.sleep(self.script.token_delay_s)
+            if request.request_id in self.cancelled:
+                reason = "cancelled"
+                break
+            self.emit(Token(request.request_id, word, [number]))
+            self.emit(self.snapshot(request, prompt, number + 1))
+            said.append(word)
+        self.misbehave(len(said))
+        self.emit(self.finished(request, prompt, said, reason))
+
+    def misbehave(self, number: int) -> None:
+        if number == self.script.die_after_tokens:
+            self.events.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number == self.script.garbage_after_tokens:
+            self.events.write(b"Segmentation fault, said a library on stdout\n")
+            self.events.flush()
+
+    def snapshot(self, request: Generate, prompt: str, count: int) -> Snapshot:
+        prompt_tokens = len(split_words(prompt))
+        return Snapshot(
+            request_id=request.request_id, phase="decode", prompt_tokens=prompt_tokens,
+            prompt_done=prompt_tokens, completion_tokens=count, context_used=prompt_tokens + count,
+            context_size=self.script.ctx, decode_tok_s=50.0, prefill_tok_s=200.0, memory=memory(self.script),
+        )
+
+    def finished(self, request: Generate, prompt: str, said: list[str], reason: FinishReason) -> Finished:
+        return Finished(
+            request_id=request.request_id, text="".join(said), token_ids=list(range(len(said))),
+            finish_reason=reason, usage=Usage(len(split_words(prompt)), 0, len(said)),
+            timings=Timings(0.5, 0.1, 200.0, 50.0, 0.02), memory=memory(self.script),
+        )
+
+    def score(self, request: Score) -> None:
+        count = len(split_words(request.text))
+        self.emit(Scored(request.request_id, list(range(count)), [-2.0] * count, [0] * count))
+
+
+def failure(request_id: int, parts: list[str]) -> Failed:
+    return Failed(request_id, parts[0], parts[1], int(parts[2]), detail="Traceback of the fake engine")
+
+
+def split_words(text: str) -> list[str]:
+    """`text` cut before each space, so that the parts joined are the text."""
+    words = text.split(" ")
+    return [words[0], *(" " + word for word in words[1:])] if text else []
+
+
+def main() -> None:
+    die_with_parent()
+    script = msgspec.json.decode(sys.argv[1].encode(), type=Script)
+    if script.log:
+        print(script.log, file=sys.stderr, flush=True)
+    if script.die_at_start:
+        sys.exit(script.die_at_start)
+    if script.ignore_shutdown:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    unbuffered = open(0, "rb", buffering=0)  # noqa: SIM115 - a lock on sys.stdin would outlive main
+    FakeEngine(script, unbuffered, sys.stdout.buffer).serve()
+
+
+if __name__ == "__main__":
+    main()
