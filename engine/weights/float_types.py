@@ -1,0 +1,67 @@
+"""Codes made from F32, F16 and BF16 weights: 8 planes, one scale per group of 32, with the error they cost."""
+
+import math
+
+import numpy as np
+
+from ebbtide.engine.errors import ModelError
+from ebbtide.engine.weights.codes import F32, U8, Codes, Scales
+from ebbtide.kernels.layout import FORMATS
+
+_LEVELS = 127
+
+
+def encode_g8(weights: F32) -> Codes:
+    """G8 codes of f32[N, K]: the largest magnitude of a group becomes 127 steps; a weight is off by at most half a step.
+
+    Raises ModelError for weights that are not finite or whose step is beyond f16 (magnitudes over 8.3 million).
+    """
+    rows, cols = weights.shape
+    groups = weights.reshape(rows, cols // 32, 32)
+    largest = np.abs(groups).max(axis=2)
+    with np.errstate(over="ignore"):
+        d = (largest / _LEVELS).astype(np.float16)
+    # Rounded up, so that no weight needs more than 127 steps.
+    d = np.where(d.astype(np.float32) * _LEVELS < largest, np.nextafter(d, np.float16(np.inf)), d)
+    if not np.isfinite(d).all():
+        raise ModelError("weights that are not finite, or far too large", hint="the file is damaged; fetch it again")
+    step = d.astype(np.float32)[:, :, None]
+    inverse = np.divide(1.0, step, out=np.zeros_like(step), where=step > 0)
+    steps = np.rint(groups * inverse)
+    error = steps * step - groups
+    return Codes(
+        FORMATS["G8"],
+        (steps + 128.0).astype(np.uint8).reshape(rows, cols),
+        Scales(d),
+        signal=float(np.square(groups, dtype=np.float64).sum()),
+        noise=float(np.square(error, dtype=np.float64).sum()),
+    )
+
+
+def sqnr_db(signal: float, noise: float) -> float:
+    """Signal to quantisation noise in dB from sums of squares; infinite when nothing was lost."""
+    return math.inf if noise == 0 else 10 * math.log10(signal / noise)
+
+
+def floats_of(raw: U8, type_name: str) -> F32:
+    """f32 values of the bytes of an F32, F16 or BF16 tensor, flat."""
+    if type_name == "F32":
+        return raw.view(np.float32)
+    if type_name == "F16":
+        return raw.view(np.float16).astype(np.float32)
+    return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def decode_f32(raw: U8, rows: int, cols: int) -> Codes:
+    """G8 codes of f32 weights."""
+    return encode_g8(floats_of(raw, "F32").reshape(rows, cols))
+
+
+def decode_f16(raw: U8, rows: int, cols: int) -> Codes:
+    """G8 codes of f16 weights."""
+    return encode_g8(floats_of(raw, "F16").reshape(rows, cols))
+
+
+def decode_bf16(raw: U8, rows: int, cols: int) -> Codes:
+    """G8 codes of bf16 weights."""
+    return encode_g8(floats_of(raw, "BF16").reshape(rows, cols))

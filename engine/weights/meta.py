@@ -1,0 +1,78 @@
+"""Scales <-> the bytes of a strip's meta data (kernels/layout.py), for whole strips of 16 rows."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.engine.weights.codes import U8, Scales
+from ebbtide.kernels.layout import STRIP_ROWS, MatrixFormat, ScaleKind
+
+_K6_GROUP_BYTES = 24
+
+
+def _by_strip(values: NDArray[np.generic]) -> U8:
+    """[R, G] of 1 or 2 byte items -> u8[R/16, G, 16 * item bytes]: the sixteen rows of a group side by side."""
+    rows, groups = values.shape
+    strips = np.ascontiguousarray(values.reshape(rows // STRIP_ROWS, STRIP_ROWS, groups).transpose(0, 2, 1))
+    return strips.view(np.uint8).reshape(rows // STRIP_ROWS, groups, -1)
+
+
+def _by_row(strips: U8, dtype: type[np.generic]) -> NDArray[np.generic]:
+    """The inverse of `_by_strip`: u8[S, G, 16 * item bytes] -> [S * 16, G]."""
+    values = np.ascontiguousarray(strips).view(dtype)
+    return np.ascontiguousarray(values.transpose(0, 2, 1)).reshape(-1, strips.shape[1])
+
+
+def _pack_six_bits(values: U8) -> U8:
+    """u8[S, G, 16] of 6 bits -> u8[S, G, 12]: 8 bytes of low nibbles (row r at bit 4*(r%2) of byte r//2), then 4 bytes of
+    top bits (row r at bit 2*(r%4) of byte r//4)."""
+    low, top = values & 15, values >> 4
+    nibbles = low[:, :, 0::2] | (low[:, :, 1::2] << 4)
+    tops = top[:, :, 0::4] | (top[:, :, 1::4] << 2) | (top[:, :, 2::4] << 4) | (top[:, :, 3::4] << 6)
+    return np.concatenate([nibbles, tops], axis=2)
+
+
+def _unpack_six_bits(packed: U8) -> U8:
+    """The inverse of `_pack_six_bits`."""
+    row = np.arange(STRIP_ROWS)
+    low = (packed[:, :, row // 2] >> (4 * (row % 2)).astype(np.uint8)) & 15
+    top = (packed[:, :, 8 + row // 4] >> (2 * (row % 4)).astype(np.uint8)) & 3
+    return low | (top << 4)
+
+
+def pack_meta(format: MatrixFormat, scales: Scales) -> U8:
+    """Meta bytes u8[R/16, strip_meta_bytes] of the scales of R rows (a multiple of 16)."""
+    d = _by_strip(scales.d)
+    strips = d.shape[0]
+    if format.kind is ScaleKind.HALF:
+        return d.reshape(strips, -1)
+    m = _by_strip(scales.m) if format.kind is not ScaleKind.K8 else d[:, :, :0]
+    if format.kind is ScaleKind.HALF_MIN:
+        return np.concatenate([d, m], axis=2).reshape(strips, -1)
+    subs = _by_strip(scales.sc)
+    if format.kind is ScaleKind.K6:
+        subs = np.concatenate([_pack_six_bits(subs), _pack_six_bits(_by_strip(scales.mn))], axis=2)
+    subs = subs.reshape(strips, d.shape[1], -1)
+    return np.concatenate([d, m, subs], axis=2).reshape(strips, -1)
+
+
+def unpack_meta(format: MatrixFormat, meta: U8, cols: int) -> Scales:
+    """Scales of the R rows whose meta bytes are u8[R/16, strip_meta_bytes]."""
+    strips = meta.shape[0]
+    if format.kind in (ScaleKind.HALF, ScaleKind.HALF_MIN):
+        parts = meta.reshape(strips, cols // 32, -1)
+        d, m = parts[:, :, :32], parts[:, :, 32:]
+        return Scales(_half(d), _half(m)) if format.kind is ScaleKind.HALF_MIN else Scales(_half(d))
+    supers = meta.reshape(strips, cols // 256, -1)
+    if format.kind is ScaleKind.K8:
+        return Scales(_half(supers[:, :, :32]), sc=_bytes(supers[:, :, 32:].reshape(strips, cols // 16, 16)))
+    groups = supers[:, :, 64:].reshape(strips, cols // 32, _K6_GROUP_BYTES)
+    sub_scales, minimums = _unpack_six_bits(groups[:, :, :12]), _unpack_six_bits(groups[:, :, 12:])
+    return Scales(_half(supers[:, :, :32]), _half(supers[:, :, 32:64]), _bytes(sub_scales), _bytes(minimums))
+
+
+def _half(strips: U8) -> NDArray[np.float16]:
+    return _by_row(strips, np.float16).astype(np.float16, copy=False)
+
+
+def _bytes(strips: U8) -> U8:
+    return _by_row(strips, np.uint8).astype(np.uint8, copy=False)

@@ -1,0 +1,51 @@
+"""Random raw GGUF blocks of every type that ebbtide reads, with weights of a wished standard deviation."""
+
+import numpy as np
+from gguf import GGMLQuantizationType, quants
+from numpy.typing import NDArray
+
+U8 = NDArray[np.uint8]
+GROUP_TYPES = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+SUPER_TYPES = ("Q4_K", "Q5_K", "Q6_K")
+FLOAT_TYPES = ("F32", "F16", "BF16")
+
+
+def random_matrix(rng: np.random.Generator, type_name: str, rows: int, cols: int, std: float) -> U8:
+    """Raw bytes u8[rows, row bytes]: normal weights for the types that the gguf package can quantise, else uniform codes."""
+    if type_name == "Q6_K":
+        return _q6_k(rng, rows, cols, std)
+    if type_name in SUPER_TYPES:
+        return _q4_or_q5_k(rng, type_name, rows, cols, std)
+    weights = (rng.standard_normal((rows, cols)) * std).astype(np.float32)
+    packed = quants.quantize(weights, GGMLQuantizationType[type_name])
+    return np.ascontiguousarray(packed).view(np.uint8).reshape(rows, -1)
+
+
+def _half_bytes(values: NDArray[np.float64]) -> U8:
+    return values.astype(np.float16).reshape(-1, 1).view(np.uint8)
+
+
+def _steps(rng: np.random.Generator, blocks: int, std: float, code_std: float) -> NDArray[np.float64]:
+    """Super-block steps, of either sign, that give about `std` with sub-scales near 48 and codes of `code_std`."""
+    return std / (48 * code_std) * rng.uniform(0.7, 1.3, blocks) * rng.choice([-1.0, 1.0], blocks)
+
+
+def _q4_or_q5_k(rng: np.random.Generator, type_name: str, rows: int, cols: int, std: float) -> U8:
+    """Equal sub-scales and minimums, dmin = step * middle of the codes: weights symmetric around zero."""
+    blocks, levels = rows * cols // 256, 16 if type_name == "Q4_K" else 32
+    d = _steps(rng, blocks, std, levels / np.sqrt(12))
+    sub_scales = rng.integers(32, 64, (blocks, 8), dtype=np.uint8)
+    first, last = sub_scales[:, :4], sub_scales[:, 4:]
+    mixed = first | ((last >> 4) << 6)
+    packed = [mixed, mixed, (last & 15) | ((last & 15) << 4)]
+    codes = rng.integers(0, 256, (blocks, 128 if levels == 16 else 160), dtype=np.uint8)
+    dmin = d * (levels - 1) / 2
+    return np.hstack([_half_bytes(d), _half_bytes(dmin), *packed, codes]).reshape(rows, -1)
+
+
+def _q6_k(rng: np.random.Generator, rows: int, cols: int, std: float) -> U8:
+    blocks = rows * cols // 256
+    sub_scales = (rng.integers(32, 64, (blocks, 16)) * rng.choice([-1, 1], (blocks, 16))).astype(np.int8)
+    codes = rng.integers(0, 256, (blocks, 192), dtype=np.uint8)
+    steps = _half_bytes(_steps(rng, blocks, std, 64 / np.sqrt(12)))
+    return np.hstack([codes, sub_scales.view(np.uint8), steps]).reshape(rows, -1)
