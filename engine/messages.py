@@ -133,6 +133,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     exit_code: int
     detail: str = ""
     """The traceback of an internal error, shown with --debug only."""
+    needs_pack: bool = False
+    """The load would work if it were allowed to make a pack (`Load.pack` "yes")."""
 
 
 class Token(msgspec.Struct, frozen=True, tag="token"):
