@@ -1,0 +1,201 @@
+"""The arena: all pages of fast memory, in slabs, shared by two tenants.
+
+    page   0 1 2 ...                                         ... n-1
+          | slab 0        | slab 1        |  ...  | slab s-1      |
+          KV -->                                        <-- experts
+
+KV fills from the low end and experts from the high end, so that a shrinking tenant leaves whole slabs free.
+A slab is mapped when its first page is taken and costs nothing before that; `trim` gives wholly free slabs
+back. One thread (the step thread) allocates and releases; reader threads only write through addresses they
+were given.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.engine.errors import FitError
+from ebbtide.engine.memory.anonymous import U8, anonymous
+from ebbtide.kernels.ops import Pages
+
+SLAB_BYTES = 32 << 20
+
+I32 = NDArray[np.int32]
+
+
+class Tenant(IntEnum):
+    """Who owns a page."""
+
+    NOBODY = 0
+    KV = 1
+    EXPERTS = 2
+
+
+class PageState(IntEnum):
+    """What a physical page is doing. Data that has no page is SLOW: its page table entry is -1.
+
+    FREE -> FILLING (being read) -> READY (complete) -> LIVE (published) -> RETIRING (no new reader) -> FREE.
+    A KV page is LIVE from the start.
+    """
+
+    FREE = 0
+    FILLING = 1
+    READY = 2
+    LIVE = 3
+    RETIRING = 4
+
+
+class OutOfPagesError(Exception):
+    """Fewer free pages than asked for; nothing was changed."""
+
+
+class Arena:
+    """`total_pages` pages of `page_bytes` each (a multiple of 4 KiB).
+
+    `pages` is what kernels get: the same object for good, its slab bases edited as slabs come and go.
+    """
+
+    def __init__(self, page_bytes: int, total_pages: int, *, slab_bytes: int = SLAB_BYTES) -> None:
+        if page_bytes <= 0 or page_bytes % 4096 or total_pages < 0:
+            raise ValueError(f"bad arena: {total_pages} pages of {page_bytes} bytes")
+        self.page_bytes, self.total_pages = page_bytes, total_pages
+        self.pages_per_slab = max(1, slab_bytes // page_bytes)
+        slabs = -(-total_pages // self.pages_per_slab)
+        self._memory: list[U8 | None] = [None] * slabs
+        self._owner = np.zeros(total_pages, np.uint8)
+        self._state = np.zeros(total_pages, np.uint8)
+        self._free_in_slab = np.array([self._slab_pages(slab) for slab in range(slabs)], np.int64)
+        self._owned = [total_pages, 0, 0]
+        self.pages = Pages(np.zeros(slabs, np.uint64), self.pages_per_slab, page_bytes)
+
+    def _slab_pages(self, slab: int) -> int:
+        return min(self.pages_per_slab, self.total_pages - slab * self.pages_per_slab)
+
+    @property
+    def free_pages(self) -> int:
+        return self._owned[Tenant.NOBODY]
+
+    def owned_pages(self, tenant: Tenant) -> int:
+        return self._owned[tenant]
+
+    @property
+    def pages_in_flight(self) -> int:
+        """Pages that a read is filling now; they are owned already."""
+        return int(np.count_nonzero(self._state == PageState.FILLING))
+
+    @property
+    def mapped_bytes(self) -> int:
+        return sum(memory.nbytes for memory in self._memory if memory is not None)
+
+    def allocate(self, count: int, tenant: Tenant) -> I32:
+        """Take `count` pages from the tenant's end, all or none; ids i32[count].
+
+        Expert pages start FILLING, KV pages LIVE. Raises OutOfPagesError, or FitError when the system refuses
+        memory.
+        """
+        if count > self.free_pages:
+            raise OutOfPagesError(f"{count} pages wanted, {self.free_pages} of {self.total_pages} free")
+        taken = self._pick(count, from_low_end=tenant is Tenant.KV)
+        self._map(taken)
+        self._owner[taken] = tenant
+        self._state[taken] = PageState.LIVE if tenant is Tenant.KV else PageState.FILLING
+        self._count(taken, -1)
+        self._owned[Tenant.NOBODY] -= count
+        self._owned[tenant] += count
+        return taken
+
+    def _pick(self, count: int, *, from_low_end: bool) -> I32:
+        slabs = np.flatnonzero(self._free_in_slab)
+        parts: list[NDArray[np.int64]] = []
+        for slab in slabs if from_low_end else slabs[::-1]:
+            if count == 0:
+                break
+            start = int(slab) * self.pages_per_slab
+            free = np.flatnonzero(self._owner[start : start + self.pages_per_slab] == Tenant.NOBODY)
+            part = free[:count] if from_low_end else free[-count:]
+            parts.append(part + start)
+            count -= len(part)
+        return np.concatenate(parts).astype(np.int32) if parts else np.empty(0, np.int32)
+
+    def _map(self, pages: I32) -> None:
+        for slab in np.unique(pages // self.pages_per_slab).tolist():
+            if self._memory[slab] is None:
+                memory = self._new_slab(slab)
+                self._memory[slab] = memory
+                self.pages.slab_bases[slab] = memory.ctypes.data
+
+    def _new_slab(self, slab: int) -> U8:
+        nbytes = self._slab_pages(slab) * self.page_bytes
+        try:
+            return anonymous(nbytes, huge_pages=True)
+        except OSError as error:
+            raise FitError(
+                f"The system refused {nbytes >> 20} MiB of memory: {error}.",
+                hint="Close other programs or give a smaller --budget.",
+            ) from error
+
+    def _count(self, pages: I32, sign: int) -> None:
+        np.add.at(self._free_in_slab, pages // self.pages_per_slab, sign)
+
+    def release(self, pages: I32, tenant: Tenant) -> None:
+        """Give pages back. Raises ValueError (and changes nothing) unless `tenant` owns each, named once."""
+        if len(np.unique(pages)) != len(pages) or not (self._owner[pages] == tenant).all():
+            raise ValueError(f"pages {pages.tolist()} are not {tenant.name}'s, or are named twice")
+        self._owner[pages] = Tenant.NOBODY
+        self._state[pages] = PageState.FREE
+        self._count(pages, 1)
+        self._owned[tenant] -= len(pages)
+        self._owned[Tenant.NOBODY] += len(pages)
+
+    def set_state(self, pages: I32, state: PageState) -> None:
+        self._state[pages] = state
+
+    def states(self, pages: I32) -> U8:
+        """PageState of each page, u8."""
+        return self._state[pages]
+
+    def addresses(self, pages: I32) -> list[int]:
+        """Where each page (of a mapped slab) starts."""
+        slab, inside = np.divmod(pages, self.pages_per_slab)
+        bases = self.pages.slab_bases[slab]
+        found: list[int] = (bases + inside.astype(np.uint64) * np.uint64(self.page_bytes)).tolist()
+        return found
+
+    def view(self, page: int) -> U8:
+        """The bytes of one page of a mapped slab, u8[page_bytes]; valid while the page is owned."""
+        slab, inside = divmod(page, self.pages_per_slab)
+        memory = self._memory[slab]
+        if memory is None:
+            raise ValueError(f"page {page} has no memory")
+        return memory[inside * self.page_bytes : (inside + 1) * self.page_bytes]
+
+    def trim(self) -> int:
+        """Give wholly free slabs back to the system; bytes given back."""
+        given = 0
+        for slab, memory in enumerate(self._memory):
+            if memory is not None and self._free_in_slab[slab] == self._slab_pages(slab):
+                given += memory.nbytes
+                self._memory[slab] = None
+                self.pages.slab_bases[slab] = 0
+        return given
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError unless counts, owners, states and mappings agree."""
+        counts = np.bincount(self._owner, minlength=len(Tenant)).tolist()
+        assert counts == self._owned, f"owned pages {self._owned}, the page array says {counts}"
+        free = self._owner == Tenant.NOBODY
+        assert ((self._state == PageState.FREE) == free).all(), "a page is owned but FREE, or the reverse"
+        for slab, memory in enumerate(self._memory):
+            start = slab * self.pages_per_slab
+            here = int(np.count_nonzero(free[start : start + self.pages_per_slab]))
+            assert here == self._free_in_slab[slab], f"slab {slab} has {here} free pages"
+            base = 0 if memory is None else memory.ctypes.data
+            assert base == self.pages.slab_bases[slab], f"slab {slab} moved"
+            assert memory is not None or here == self._slab_pages(slab), f"slab {slab} has no memory"
+
+
+def join_pages(parts: Sequence[I32]) -> I32:
+    """Page ids of several pieces as one array."""
+    return np.concatenate(parts) if parts else np.empty(0, np.int32)

@@ -1,0 +1,67 @@
+"""One transaction of the pager: experts of a layer on their way from the slow tier into pages."""
+
+from collections.abc import Sequence
+
+from ebbtide.engine.errors import EbbtideError
+from ebbtide.engine.memory.arena import I32, Arena, PageState, Tenant, join_pages
+from ebbtide.engine.memory.mover import BlockRead, Mover
+from ebbtide.engine.memory.slow import KINDS
+from ebbtide.engine.memory.tables import WeightPageTable
+
+
+class Fill:
+    """Starts reading `experts` (not resident) at once; `finish` publishes all of them or none.
+
+    Raises OutOfPagesError, before anything is read, when the arena lacks the pages.
+    """
+
+    def __init__(
+        self, arena: Arena, table: WeightPageTable, mover: Mover, layer: int, experts: Sequence[int]
+    ) -> None:
+        self._arena, self._table = arena, table
+        self.layer, self.experts = layer, tuple(experts)
+        each = table.layouts[layer].page_count
+        pages = arena.allocate(each * len(self.experts), Tenant.EXPERTS)
+        self._pages = [pages[i * each : (i + 1) * each] for i in range(len(self.experts))]
+        reads: list[BlockRead] = []
+        for expert, own in zip(self.experts, self._pages, strict=True):
+            reads.extend(self._reads_of(expert, own))
+        self._flight = mover.start(reads)
+        self._open = True
+
+    def _reads_of(self, expert: int, pages: I32) -> list[BlockRead]:
+        targets = [(address, self._arena.page_bytes) for address in self._arena.addresses(pages)]
+        reads, start = [], 0
+        for kind, layout in zip(KINDS, self._table.layouts[self.layer], strict=True):
+            end, last = start + layout.page_count, len(layout.extent_ends) - 1
+            reads.append(BlockRead(self.layer, expert, kind, last, targets[start:end]))
+            start = end
+        return reads
+
+    def finish(self) -> int:
+        """Wait, then publish; bytes read. On a failed read every page of this fill is released and it raises.
+
+        A second call does nothing.
+        """
+        if not self._open:
+            return 0
+        self._open = False
+        pages = join_pages(self._pages)
+        try:
+            read = self._flight.wait()
+        except BaseException:
+            self._flight.settle()  # an interrupted wait leaves readers that still write into these pages
+            self._arena.release(pages, Tenant.EXPERTS)
+            raise
+        self._arena.set_state(pages, PageState.READY)
+        for expert, own in zip(self.experts, self._pages, strict=True):
+            self._table.attach(self.layer, expert, own)
+        self._arena.set_state(pages, PageState.LIVE)
+        return read
+
+    def abandon(self) -> int:
+        """End it when nobody waits for it any more: published if it read well, else silently released."""
+        try:
+            return self.finish()
+        except EbbtideError:
+            return 0

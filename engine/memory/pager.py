@@ -1,0 +1,258 @@
+"""The pager: sees to it that every expert a layer routes to is in fast memory when it is computed."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.engine.errors import FitError
+from ebbtide.engine.memory.arena import Arena, PageState, Tenant
+from ebbtide.engine.memory.fill import Fill
+from ebbtide.engine.memory.mover import Mover
+from ebbtide.engine.memory.policy import make_policy
+from ebbtide.engine.memory.quotas import even_quotas
+from ebbtide.engine.memory.tables import WeightPageTable
+from ebbtide.engine.memory.warm import Progress, warm
+from ebbtide.kernels.ops import BlockTable
+
+U8 = NDArray[np.uint8]
+
+
+class _Layer:
+    """One layer's experts as the pager sees them."""
+
+    def __init__(self, index: int, table: WeightPageTable, policy: str) -> None:
+        self.index = index
+        self.pages_per_expert = table.layouts[index].page_count
+        self.policy = make_policy(policy, table.experts)
+        self.resident = table.resident[index]
+        self.mask: U8 = np.frombuffer(self.resident, np.uint8)
+        self.slots = 0
+        """The quota: experts this layer may keep."""
+        self.pinned: Sequence[int] = ()
+
+    @property
+    def count(self) -> int:
+        return self.resident.count(1)
+
+    @property
+    def excess(self) -> int:
+        """Experts above the quota (negative below it)."""
+        return self.count - self.slots
+
+    def unpin(self, pinned: Sequence[int]) -> None:
+        """Drop these pins, unless a later group has set its own."""
+        if self.pinned is pinned:
+            self.pinned = ()
+
+    def evictable(self) -> list[int]:
+        pinned = self.pinned
+        return [expert for expert, here in enumerate(self.resident) if here and expert not in pinned]
+
+
+class Pager:
+    """Per-layer caches of whole experts over the arena; used by the step thread alone.
+
+    An expert's two blocks come and go together. A layer keeps at most its quota; quotas follow from
+    `capacity_pages`, which the owner changes at safe points (`set_capacity`) as the other tenant grows and
+    shrinks.
+    """
+
+    def __init__(
+        self,
+        arena: Arena,
+        table: WeightPageTable,
+        mover: Mover,
+        *,
+        capacity_pages: int,
+        policy: str = "lru",
+    ) -> None:
+        self._arena, self._table, self._mover = arena, table, mover
+        self._layers = [_Layer(index, table, policy) for index in range(table.layers)]
+        self._fill: Fill | None = None
+        self.hits = self.misses = self.bytes_paged_in = 0
+        self.capacity_pages = 0
+        self.set_capacity(capacity_pages)
+
+    # --- what kernels need --------------------------------------------------------------------------------
+
+    def gate_up(self, layer: int) -> BlockTable:
+        return self._table.blocks[layer][0]
+
+    def down(self, layer: int) -> BlockTable:
+        return self._table.blocks[layer][1]
+
+    def groups(self, layer: int, experts: NDArray[np.integer]) -> Iterator[U8]:
+        """Make the distinct `experts` of one event resident, group by group.
+
+        Yields masks u8[E]; until the next one is asked for, every routed expert with mask 1 is resident and
+        pinned. Each routed expert has mask 1 in exactly one group. A mask may be the live table of residents
+        (then it covers more than was asked for): do not keep or change it. While a group is computed the next
+        one is read. Raises EbbtideError when a read fails: experts of that read are absent, all others as
+        before.
+        """
+        if self._fill is not None:
+            self.settle()
+        state = self._layers[layer]
+        wanted = experts.tolist()
+        state.policy.touch(wanted)
+        resident = state.resident
+        missing = [expert for expert in wanted if not resident[expert]]
+        self.hits += len(wanted) - len(missing)
+        if missing:
+            self.misses += len(missing)
+            yield from self._stream(state, [expert for expert in wanted if resident[expert]], missing)
+            return
+        state.pinned = wanted
+        try:
+            yield state.mask
+        finally:
+            state.unpin(wanted)
+
+    def _stream(self, state: _Layer, hits: Sequence[int], missing: Sequence[int]) -> Iterator[U8]:
+        """Hits first while misses are read; then each group while the next one is read."""
+        group = pinned = hits
+        fill: Fill | None = None
+        try:
+            while group or missing:
+                state.pinned = pinned = group
+                fill = self._begin(state, missing)
+                if fill is not None:
+                    missing = missing[len(fill.experts) :]
+                elif missing and not group:
+                    raise FitError(
+                        f"No page is free for an expert of layer {state.index}.",
+                        hint="This is a fault of ebbtide's accounting: please report it.",
+                    )
+                if group:
+                    yield self._mask(group)
+                group = self._finish(fill) if fill is not None else ()
+        finally:
+            state.unpin(pinned)
+            if fill is not None and fill is self._fill:
+                self.settle()
+
+    def _mask(self, experts: Sequence[int]) -> U8:
+        mask = np.zeros(self._table.experts, np.uint8)
+        mask[list(experts)] = 1
+        return mask
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def _begin(self, state: _Layer, missing: Sequence[int]) -> Fill | None:
+        """Start reading as many of `missing` as fit beside the pinned; None when that is none."""
+        room = state.slots - len(state.pinned)
+        # Where not all fit, half a quota at a time lets the next half be read during the computation.
+        count = len(missing) if len(missing) <= room else min(room, max(1, state.slots // 2))
+        if count <= 0:
+            return None
+        while state.count + count > state.slots and self._evict_one(state):
+            pass
+        self._make_free(count * state.pages_per_expert)
+        count = min(count, self._arena.free_pages // state.pages_per_expert)
+        if count == 0:
+            return None
+        self._fill = Fill(self._arena, self._table, self._mover, state.index, missing[:count])
+        return self._fill
+
+    def _finish(self, fill: Fill) -> Sequence[int]:
+        """Publish a fill; its experts."""
+        if fill is self._fill:
+            self._fill = None
+        self.bytes_paged_in += fill.finish()
+        return fill.experts
+
+    def settle(self) -> None:
+        """End a read that an abandoned `groups` left open; its failure is nobody's any more."""
+        if self._fill is not None:
+            self.bytes_paged_in += self._fill.abandon()
+            self._fill = None
+
+    def warm(self, progress: Progress = lambda done, total: None) -> int:
+        """Fill every layer up to its quota with its first experts; bytes read, not counted as paged in.
+
+        Raises what the source or `progress` raises; what was read by then stays.
+        """
+        self.settle()
+        return warm(self._arena, self._table, self._mover, self.quotas, progress)
+
+    # --- giving and taking pages --------------------------------------------------------------------------
+
+    def _evict_one(self, state: _Layer) -> bool:
+        candidates = state.evictable()
+        if not candidates:
+            return False
+        pages = self._table.detach(state.index, state.policy.victim(candidates))
+        # Kernels run on this thread, so no reader is left and the pages are free at once.
+        self._arena.set_state(pages, PageState.RETIRING)
+        self._arena.release(pages, Tenant.EXPERTS)
+        return True
+
+    def _make_free(self, pages: int) -> None:
+        """Evict from the layers furthest above their quotas until `pages` are free, or none is above."""
+        while self._arena.free_pages < pages:
+            over = [state for state in self._layers if state.excess > 0 and state.evictable()]
+            if not over:
+                return
+            self._evict_one(max(over, key=lambda state: state.excess))
+
+    @property
+    def floor_pages(self) -> int:
+        """Capacity below which it cannot go: one expert in each layer."""
+        return sum(state.pages_per_expert for state in self._layers)
+
+    @property
+    def quotas(self) -> list[int]:
+        """Experts that each layer may keep."""
+        return [state.slots for state in self._layers]
+
+    def set_capacity(self, pages: int) -> None:
+        """Set the pages that experts may own, and the quotas with it. Evicts nothing by itself.
+
+        Raises ValueError below `floor_pages`.
+        """
+        slots = even_quotas(pages, [state.pages_per_expert for state in self._layers], self._table.experts)
+        self.capacity_pages = pages
+        for state, quota in zip(self._layers, slots, strict=True):
+            state.slots = quota
+
+    def give_pages(self, count: int) -> int:
+        """Free `count` pages by evicting, from layers furthest above their quotas first; pages freed.
+
+        May fall short: each layer keeps one expert, and what is pinned or being read stays.
+        """
+        self.settle()
+        before = self._arena.free_pages
+        while self._arena.free_pages < before + count:
+            able = [state for state in self._layers if state.count > 1 and state.evictable()]
+            if not able or not self._evict_one(max(able, key=lambda state: state.excess)):
+                break
+        return self._arena.free_pages - before
+
+    # --- figures and checks -------------------------------------------------------------------------------
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of routed (layer, expert) pairs found resident; 1.0 before the first."""
+        events = self.hits + self.misses
+        return self.hits / events if events else 1.0
+
+    def reset_counters(self) -> None:
+        self.hits = self.misses = self.bytes_paged_in = 0
+
+    def width_histogram(self) -> dict[str, int]:
+        return self._table.width_histogram()
+
+    def close(self) -> None:
+        """End open reads and the reader threads. Expert pages stay owned."""
+        self.settle()
+        self._mover.close()
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError unless table and arena agree, all fills are over and nothing is pinned."""
+        self._table.check_integrity()
+        assert self._fill is None, "a read is open"
+        mapped = self._table.mapped_pages()
+        assert len(mapped) == self._arena.owned_pages(Tenant.EXPERTS), "expert pages lost or shared"
+        assert (self._arena.states(mapped) == PageState.LIVE).all(), "a mapped page is not LIVE"
+        assert not any(state.pinned for state in self._layers), "an expert is pinned"

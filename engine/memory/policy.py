@@ -1,0 +1,74 @@
+"""Eviction policies of one layer: which resident expert to give up."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from ebbtide.engine.errors import UsageError
+
+
+class Policy(Protocol):
+    """Ranks the experts of one layer."""
+
+    def touch(self, experts: Sequence[int]) -> None:
+        """Record one event in which all of `experts` were routed to. Their order does not matter."""
+        ...
+
+    def victim(self, candidates: Iterable[int]) -> int:
+        """The expert to evict among `candidates` (not empty); ties go to the lowest index."""
+        ...
+
+
+class Lru:
+    """Least recently used, by event: experts of one event are equally recent."""
+
+    def __init__(self, experts: int) -> None:
+        self._last = [0] * experts
+        self._event = 0
+
+    def touch(self, experts: Sequence[int]) -> None:
+        self._event += 1
+        event, last = self._event, self._last
+        for expert in experts:
+            last[expert] = event
+
+    def victim(self, candidates: Iterable[int]) -> int:
+        last = self._last
+        return min(candidates, key=lambda expert: (last[expert], expert))
+
+
+class Lfu:
+    """Least frequently used; a use loses half its weight every `half_life` events.
+
+    Instead of ageing every score, new uses weigh more: only ratios matter, so scores are scaled down when
+    large.
+    """
+
+    _LARGE = 1e100
+
+    def __init__(self, experts: int, *, half_life: float = 256.0) -> None:
+        self._score = [0.0] * experts
+        self._growth = 2.0 ** (1.0 / half_life)
+        self._weight = 1.0
+
+    def touch(self, experts: Sequence[int]) -> None:
+        self._weight *= self._growth
+        if self._weight > self._LARGE:
+            self._score = [score / self._weight for score in self._score]
+            self._weight = 1.0
+        weight, score = self._weight, self._score
+        for expert in experts:
+            score[expert] += weight
+
+    def victim(self, candidates: Iterable[int]) -> int:
+        score = self._score
+        return min(candidates, key=lambda expert: (score[expert], expert))
+
+
+POLICIES: dict[str, type[Lru] | type[Lfu]] = {"lru": Lru, "lfu": Lfu}
+
+
+def make_policy(name: str, experts: int) -> Policy:
+    """The policy called `name` for a layer of `experts`. Raises UsageError for an unknown name."""
+    if name not in POLICIES:
+        raise UsageError(f"Unknown policy {name!r}.", hint=f"Choose one of: {', '.join(POLICIES)}.")
+    return POLICIES[name](experts)

@@ -1,0 +1,125 @@
+"""The weight page table: where each expert's planes are, and how many are wanted, committed, available."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.engine.memory.arena import I32, join_pages
+from ebbtide.engine.memory.slow import KINDS
+from ebbtide.kernels.layout import BlockLayout
+from ebbtide.kernels.ops import BlockTable, Pages
+
+U8 = NDArray[np.uint8]
+ABSENT = -1
+
+
+def _present(pages: I32) -> I32:
+    present: I32 = pages[pages != ABSENT]
+    return present
+
+
+class LayerLayouts(NamedTuple):
+    """The two blocks that make up an expert of one layer."""
+
+    gate_up: BlockLayout
+    down: BlockLayout
+
+    @property
+    def page_count(self) -> int:
+        """Pages of one whole expert."""
+        return self.gate_up.page_count + self.down.page_count
+
+
+class Widths(NamedTuple):
+    """An immutable picture of the table: u8[layers, 2 (gate_up, down), experts] each, and its epoch."""
+
+    desired: U8
+    committed: U8
+    available: U8
+    epoch: int
+
+
+class WeightPageTable:
+    """Per block: desired width d, committed width q (what kernels read), available width a, and its pages.
+
+    q is a logical width that eviction leaves alone; a is 0 for an evicted block. Before a kernel reads a
+    block, a >= q must hold. `epoch` counts changes of q. The BlockTables share this object's arrays, so an
+    edit here is what the next kernel call sees.
+    """
+
+    def __init__(self, layouts: Sequence[LayerLayouts], experts: int, pages: Pages) -> None:
+        self.layouts, self.experts, self.epoch = tuple(layouts), experts, 0
+        shape = (len(self.layouts), len(KINDS), experts)
+        self.committed = np.zeros(shape, np.uint8)
+        for layer, pair in enumerate(self.layouts):
+            for kind, layout in enumerate(pair):
+                self.committed[layer, kind] = layout.planes
+        self.desired = self.committed.copy()
+        self.available = np.zeros(shape, np.uint8)
+        self.blocks = tuple(
+            tuple(self._block_table(layer, kind, layout, pages) for kind, layout in enumerate(pair))
+            for layer, pair in enumerate(self.layouts)
+        )
+        # Bytearrays, because the pager's hit test reads single entries from Python.
+        self.resident = tuple(bytearray(experts) for _ in self.layouts)
+
+    def _block_table(self, layer: int, kind: int, layout: BlockLayout, pages: Pages) -> BlockTable:
+        table = np.full((self.experts, layout.page_count), ABSENT, np.int32)
+        return BlockTable(layout, pages, table, self.committed[layer, kind])
+
+    @property
+    def layers(self) -> int:
+        return len(self.layouts)
+
+    def attach(self, layer: int, expert: int, pages: I32) -> None:
+        """Publish an expert's pages (gate_up's, then down's, in virtual order) at full width."""
+        start = 0
+        for kind, block in enumerate(self.blocks[layer]):
+            end = start + block.layout.page_count
+            block.page_table[expert] = pages[start:end]
+            self.available[layer, kind, expert] = block.layout.planes
+            start = end
+        self.resident[layer][expert] = 1
+
+    def detach(self, layer: int, expert: int) -> I32:
+        """Take an expert out; its pages, which the caller must release. q stays."""
+        rows = [block.page_table[expert] for block in self.blocks[layer]]
+        pages = join_pages(rows)
+        for row in rows:
+            row.fill(ABSENT)
+        self.available[layer, :, expert] = 0
+        self.resident[layer][expert] = 0
+        return _present(pages)
+
+    def resident_experts(self, layer: int) -> list[int]:
+        return [expert for expert, here in enumerate(self.resident[layer]) if here]
+
+    def snapshot(self) -> Widths:
+        """Copies of d, q, a that no later change touches."""
+        return Widths(self.desired.copy(), self.committed.copy(), self.available.copy(), self.epoch)
+
+    def width_histogram(self) -> dict[str, int]:
+        """Blocks by available width, "0" (evicted) to "8"."""
+        counts = np.bincount(self.available.reshape(-1), minlength=9)
+        return {str(width): int(count) for width, count in enumerate(counts)}
+
+    def mapped_pages(self) -> I32:
+        """Every page in the table, i32[n]."""
+        rows = [block.page_table.reshape(-1) for pair in self.blocks for block in pair]
+        pages = join_pages(rows)
+        return _present(pages)
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError unless widths, residency and page tables agree and no page is mapped twice."""
+        pages = self.mapped_pages()
+        assert len(np.unique(pages)) == len(pages), "a page belongs to two blocks"
+        for layer, pair in enumerate(self.blocks):
+            here = np.frombuffer(self.resident[layer], np.uint8) != 0
+            for kind, block in enumerate(pair):
+                available = self.available[layer, kind]
+                assert ((available >= block.widths) == here).all(), f"layer {layer}: resident but a < q"
+                for expert, width in enumerate(available.tolist()):
+                    have = int(np.count_nonzero(block.page_table[expert] != ABSENT))
+                    assert have == block.layout.pages_at_width(width), f"layer {layer} expert {expert}: pages"

@@ -1,0 +1,89 @@
+"""How the two tenants share the arena: KV first, from free pages, experts' pages or cached prefixes."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ebbtide.engine.errors import ContextError
+from ebbtide.engine.memory.arena import I32, Arena, Tenant
+
+
+class Experts(Protocol):
+    """The other tenant, as far as KV needs to know it (`Pager`)."""
+
+    @property
+    def floor_pages(self) -> int: ...
+
+    def set_capacity(self, pages: int) -> None: ...
+
+    def give_pages(self, count: int) -> int: ...
+
+
+class NoExperts:
+    """A dense model's empty tenant."""
+
+    floor_pages = 0
+
+    def set_capacity(self, pages: int) -> None:
+        """Nothing to limit."""
+
+    def give_pages(self, count: int) -> int:
+        return 0
+
+
+class Tenancy:
+    """Hands pages to the KV cache and sets the experts' capacity to what remains.
+
+    `reserve_pages` are kept from the experts even while KV does not use them. Prefixes that nobody uses go
+    last (`retain_prefixes`, so that exact chats keep what they can reuse) or before any expert. Only at safe
+    points.
+    """
+
+    def __init__(
+        self, arena: Arena, experts: Experts, *, reserve_pages: int, retain_prefixes: bool = True
+    ) -> None:
+        self._arena, self._experts = arena, experts
+        self._reserve_pages, self._retain_prefixes = reserve_pages, retain_prefixes
+        self.drop_prefixes: Callable[[int], int] = lambda pages: 0
+        """Frees so many KV pages of unused prefixes, or all there are; pages freed. The prefix cache's."""
+        self._share()
+
+    @property
+    def kv_limit_pages(self) -> int:
+        """The most pages that KV can ever own: all but the experts' floor."""
+        return self._arena.total_pages - self._experts.floor_pages
+
+    def _share(self, growth: int = 0) -> None:
+        kv = max(self._arena.owned_pages(Tenant.KV) + growth, self._reserve_pages)
+        self._experts.set_capacity(max(self._arena.total_pages - kv, self._experts.floor_pages))
+
+    def take(self, count: int) -> I32:
+        """`count` pages for KV, all or none; i32[count].
+
+        Raises ContextError when free pages, experts above their floor and unused prefixes together are too
+        few.
+        """
+        if not self._retain_prefixes and count > self._arena.free_pages:
+            self.drop_prefixes(count - self._arena.free_pages)
+        beyond = self._arena.owned_pages(Tenant.KV) + count - self.kv_limit_pages
+        if beyond > 0 and self.drop_prefixes(beyond) < beyond:
+            raise self._too_small(count)
+        self._share(count)
+        short = count - self._arena.free_pages
+        if short > 0 and self._experts.give_pages(short) < short:
+            self._share()
+            raise self._too_small(count)
+        return self._arena.allocate(count, Tenant.KV)
+
+    def give_back(self, pages: I32) -> None:
+        """Return KV pages; experts may use them from now on."""
+        self._arena.release(pages, Tenant.KV)
+        self._share()
+
+    def _too_small(self, count: int) -> ContextError:
+        size = self._arena.page_bytes
+        used, limit = self._arena.owned_pages(Tenant.KV) * size, self.kv_limit_pages * size
+        return ContextError(
+            f"The conversation needs {count * size >> 10} KiB more, but its memory is full "
+            f"({used >> 10} of {limit >> 10} KiB in use).",
+            hint="Give a larger --budget or start a new chat.",
+        )

@@ -1,0 +1,145 @@
+"""A slow tier whose every page is recognisable, and small memory systems built on it."""
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.engine.errors import ModelError
+from ebbtide.engine.memory.arena import Arena
+from ebbtide.engine.memory.kv import KvPool
+from ebbtide.engine.memory.mover import Mover
+from ebbtide.engine.memory.pager import Pager
+from ebbtide.engine.memory.prefix_cache import PrefixCache
+from ebbtide.engine.memory.slow import KINDS, Kind
+from ebbtide.engine.memory.tables import LayerLayouts, WeightPageTable
+from ebbtide.engine.memory.tenancy import Tenancy
+from ebbtide.kernels.layout import FORMATS, MatrixShape, block_layout
+from ebbtide.kernels.ops import BlockTable, KvLayout
+
+PAGE = 4096
+LAYERS, EXPERTS = 3, 6
+KV = KvLayout(heads=1, head_dim=64, tokens=16)
+"""16 tokens of K and V, 64 wide, in BF16: one 4 KiB page."""
+
+
+def layouts(layers: int = LAYERS) -> list[LayerLayouts]:
+    """Odd layers have a wider `down`, so that layers differ in pages per expert."""
+    up = [MatrixShape(96, 64, FORMATS["Q4_0"]), MatrixShape(96, 64, FORMATS["Q5_0"])]
+    down = [MatrixShape(64, 96, FORMATS[name]) for name in ("Q4_0", "Q8_0")]
+    return [
+        LayerLayouts(
+            block_layout(up, page_bytes=PAGE, floor_planes=2),
+            block_layout([down[layer % 2]], page_bytes=PAGE, floor_planes=2),
+        )
+        for layer in range(layers)
+    ]
+
+
+def pattern(layer: int, expert: int, kind: Kind, page: int) -> int:
+    """The 32-bit word that fills a page of a block's address space."""
+    return 1 + (((layer * 64 + expert) * 2 + KINDS.index(kind)) * 1024 + page)
+
+
+class FakeSource:
+    """Fills pages with `pattern`. Blocks in `broken` fail; reads wait while `gate` is cleared."""
+
+    def __init__(self) -> None:
+        self.broken: set[tuple[int, int]] = set()
+        self.reads: list[tuple[int, int, Kind]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self._lock = threading.Lock()
+
+    def read_expert(
+        self,
+        layer: int,
+        expert: int,
+        kind: Kind,
+        first_extent: int,
+        last_extent: int,
+        targets: Sequence[tuple[int, int]],
+    ) -> int:
+        assert self.gate.wait(10), "a test forgot to open the gate"
+        with self._lock:
+            self.reads.append((layer, expert, kind))
+        if (layer, expert) in self.broken and kind == "down":
+            raise OSError("the disk says no")
+        assert first_extent == 0 and last_extent > 0
+        for page, (address, nbytes) in enumerate(targets):
+            words = (ctypes.c_uint32 * (nbytes // 4)).from_address(address)
+            np.ctypeslib.as_array(words)[:] = pattern(layer, expert, kind, page)
+        return sum(nbytes for _, nbytes in targets)
+
+
+class NetworkDown(FakeSource):
+    """Fails with an error of ebbtide's own."""
+
+    def read_expert(self, *_: object) -> int:
+        raise ModelError("gone", hint="find it")
+
+
+def read_block(arena: Arena, block: BlockTable, expert: int) -> list[set[int]]:
+    """The distinct words of each page of a block, read through its page table."""
+    return [set(arena.view(page).view(np.uint32).tolist()) for page in block.page_table[expert].tolist()]
+
+
+def is_intact(arena: Arena, pager: Pager, layer: int, expert: int) -> bool:
+    """Whether both blocks of a resident expert hold their pattern, page by page."""
+    blocks = zip(KINDS, (pager.gate_up(layer), pager.down(layer)), strict=True)
+    return all(
+        words == {pattern(layer, expert, kind, page)}
+        for kind, block in blocks
+        for page, words in enumerate(read_block(arena, block, expert))
+    )
+
+
+def ids(*experts: int) -> NDArray[np.int32]:
+    return np.array(sorted(experts), np.int32)
+
+
+@dataclass
+class System:
+    """Both tenants over one arena."""
+
+    arena: Arena
+    source: FakeSource
+    pager: Pager
+    tenancy: Tenancy
+    pool: KvPool
+    prefixes: PrefixCache
+
+    def check(self) -> None:
+        self.arena.check_integrity()
+        self.pager.check_integrity()
+        self.pool.check_integrity(self.prefixes.blocks())
+        self.prefixes.check_integrity()
+
+    def close(self) -> None:
+        self.pager.close()
+
+
+EXPERT_PAGES = [pair.page_count for pair in layouts()]
+FLOOR_PAGES = sum(EXPERT_PAGES)
+
+
+def make_system(
+    pages: int,
+    *,
+    policy: str = "lru",
+    reserve: int = 0,
+    max_tokens: int = 320,
+    retain_prefixes: bool = True,
+    source: FakeSource | None = None,
+) -> System:
+    """A pager and a KV pool of `LAYERS` layers over `pages` pages in slabs of 8."""
+    source = source or FakeSource()
+    arena = Arena(PAGE, pages, slab_bytes=8 * PAGE)
+    table = WeightPageTable(layouts(), EXPERTS, arena.pages)
+    pager = Pager(arena, table, Mover(source), capacity_pages=pages, policy=policy)
+    tenancy = Tenancy(arena, pager, reserve_pages=reserve, retain_prefixes=retain_prefixes)
+    pool = KvPool(arena, tenancy, KV, layers=LAYERS, max_tokens=max_tokens)
+    return System(arena, source, pager, tenancy, pool, PrefixCache(pool, tenancy))
