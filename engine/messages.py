@@ -187,6 +187,12 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     message: str = ""
 
 
+class Made(msgspec.Struct, frozen=True, tag="made"):
+    """The file that a background job (a pack, the starter) has finished."""
+
+    path: str
+
+
 class Scored(msgspec.Struct, frozen=True, tag="scored"):
     """`token_ids[i]` had natural log-probability `logprobs[i]` given all before; `top1[i]` was the likeliest id."""
 
@@ -197,4 +203,4 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
 
 
 Command = Load | Generate | Cancel | Score | Clear | Shutdown
-Event = Progress | Loaded | Failed | Token | Snapshot | Finished | Scored
+Event = Progress | Loaded | Failed | Token | Snapshot | Finished | Scored | Made

@@ -1,0 +1,44 @@
+"""Heavy work (numpy, gigabytes) in a process of its own, so that the app stays light and can stop it."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ebbtide.app.session import error_of
+from ebbtide.engine.client import Died, EngineClient
+from ebbtide.engine.messages import Failed, Made, Progress
+
+JOB_COMMAND = (sys.executable, "-m", "ebbtide.app.jobs")
+WAKE_S = 1.0
+
+
+def run_job(
+    arguments: Sequence[str],
+    log_path: Path | None,
+    on_progress: Callable[[str, int, int], None],
+    command: Sequence[str] = JOB_COMMAND,
+) -> Path:
+    """Run `ebbtide.app.jobs ARGUMENTS` to its end and return the file it made.
+
+    Raises what the job raised, or EngineDied if it crashed.
+
+    When this call is interrupted the job is asked to stop, and stopped two seconds later at the latest.
+    """
+    client = EngineClient(command=[*command, *arguments], log_path=log_path)
+    client.start()
+    made = Path()
+    try:
+        while True:
+            event = client.next_event(WAKE_S)
+            if isinstance(event, Progress):
+                on_progress(event.stage, event.done, event.total)
+            elif isinstance(event, Made):
+                made = Path(event.path)
+            elif isinstance(event, Failed):
+                raise error_of(event)
+            elif isinstance(event, Died):
+                if event.returncode != 0:
+                    raise event.error()
+                return made
+    finally:
+        client.close()

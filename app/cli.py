@@ -1,0 +1,109 @@
+"""The command line: which command runs, and how it ends (exit codes, errors, signals)."""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from ebbtide import __version__
+from ebbtide.app.commands import bench, chat, doctor, evaluate, ls, pack, pull, rm, run, show
+from ebbtide.app.commands import paths as paths_command
+from ebbtide.app.console import print_error
+from ebbtide.app.context import AppContext
+from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated, raise_on_termination
+from ebbtide.engine.errors import EbbtideError, UsageError
+
+DEFAULT_COMMAND = "chat"
+LATER_COMMANDS = ("calibrate", "chats", "compare", "plan", "serve", "simulate", "top")
+
+
+class DefaultToChat(click.Group):
+    """`ebbtide MODEL` and `ebbtide --budget 8GB` mean the chat."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        first = args[0] if args else ""
+        if first in LATER_COMMANDS:
+            raise UsageError(
+                f"`ebbtide {first}` is not available yet in this version",
+                hint="`ebbtide --help` lists what works.",
+            )
+        if first not in self.commands and first not in ("--help", "-h", "--version"):
+            args = [DEFAULT_COMMAND, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    cls=DefaultToChat,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A local coding assistant. `ebbtide [MODEL]` opens the chat; `ebbtide chat --help` has its flags.",
+    epilog="Every command takes --debug to show a traceback.",
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def cli() -> None:
+    pass
+
+
+for _command in (
+    chat.chat,
+    run.run,
+    pull.pull,
+    pack.pack,
+    show.show,
+    evaluate.evaluate,
+    bench.bench,
+    doctor.doctor,
+    paths_command.paths,
+    ls.ls,
+    rm.rm,
+):
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None, context: AppContext | None = None) -> int:
+    """Run the program and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    context = context or AppContext()
+    context.debug = "--debug" in given
+    raise_on_termination()
+    try:
+        cli.main([part for part in given if part != "--debug"], "ebbtide", standalone_mode=False, obj=context)
+        sys.stdout.flush()
+    except BaseException as error:
+        return _exit_code(error, context.debug)
+    return 0
+
+
+def _exit_code(error: BaseException, debug: bool) -> int:
+    """Say what happened, once, and choose the code of CONTRACTS.md."""
+    match error:
+        case BrokenPipeError():
+            _silence_stdout()
+            return 0  # the reader has seen enough
+        case KeyboardInterrupt() | click.Abort():
+            return EXIT_INTERRUPTED
+        case Terminated():
+            return EXIT_TERMINATED
+        case click.ClickException():
+            return _report(
+                UsageError(error.format_message(), hint="`ebbtide --help` shows how."), error, debug
+            )
+        case EbbtideError():
+            return _report(error, error, debug)
+        case SystemExit():
+            return error.code if isinstance(error.code, int) else 0
+        case _:
+            what = f"internal error: {type(error).__name__}: {error}"
+            return _report(EbbtideError(what, hint="Run it again with --debug to see more."), error, debug)
+
+
+def _report(shown: EbbtideError, cause: BaseException, debug: bool) -> int:
+    print_error(shown, "".join(traceback.format_exception(cause)) if debug else "")
+    return shown.exit_code
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from complaining about the closed pipe when it exits."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())

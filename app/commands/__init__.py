@@ -1,0 +1,1 @@
+"""One file per command; each imports what is heavy only when it runs."""

@@ -1,0 +1,98 @@
+"""`ebbtide doctor`: what ebbtide sees of this machine, and what would happen with a file on it."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ebbtide.app.commands.show import facts_of
+from ebbtide.app.context import AppContext
+from ebbtide.app.machine import Machine, describe_machine
+from ebbtide.app.safe_text import format_bytes, safe_line
+
+if TYPE_CHECKING:
+    from ebbtide.app.model_facts import ModelFacts
+
+RESERVE_SHARE = 0.1
+"""Of the machine's memory left to everything else when we judge whether a file fits."""
+
+
+@click.command("doctor", short_help="Explain this machine, and what a file would do on it.")
+@click.argument("file", required=False)
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def doctor(context: AppContext, file: str | None, as_json: bool) -> None:
+    """Explain this machine; with FILE, also what would happen with it."""
+    machine = describe_machine(context.paths.models)
+    facts = facts_of(context, file) if file else None
+    if as_json:
+        result: dict[str, Any] = {"machine": machine.as_object()}
+        if facts is not None:
+            result["file"] = facts.as_object()
+            result["outlook"] = outlook(machine, facts)
+        print(json.dumps(result))
+        return
+    print("\n".join(machine_lines(machine)))
+    if facts is not None:
+        print(f"\n{safe_line(facts.name)} ({facts.architecture}, {format_bytes(facts.size_bytes)})")
+        print("\n".join(f"  {line}" for line in outlook(machine, facts)))
+
+
+def machine_lines(machine: Machine) -> list[str]:
+    """Two columns; every unknown is said to be one."""
+    limit = machine.memory_limit_bytes
+    limited = f", limited to {format_bytes(limit)}" if limit is not None else ""
+    isa = " ".join(machine.instruction_sets) or "not known on this system"
+    driver = machine.gpu_driver
+    gpu = f"{machine.gpu or 'a card'}, driver {driver}" if driver else "none with a driver"
+    rows = {
+        "cpu": machine.cpu,
+        "instructions": isa,
+        "cores": f"{machine.cores}, {machine.threads} threads usable",
+        "memory": f"{format_bytes(machine.memory_bytes)}, available "
+        f"{format_bytes(machine.memory_available_bytes)}{limited}",
+        "disk": f"{format_bytes(machine.disk_free_bytes)} free where models go",
+        "direct reads": "work" if machine.direct_io else "do not work here: reads go through the page cache",
+        "kernels": machine.kernels or "not compiled: the slow reference in torch is used",
+        "compiler": machine.compiler or "none found",
+        "gpu": f"{gpu} (this version computes on the CPU)",
+        "torch": machine.torch or "not installed (only the reference needs it)",
+        "llama.cpp": "installed, for comparisons" if machine.baseline else "not installed (extra: baseline)",
+    }
+    return [f"{name:<14}{safe_line(text)}" for name, text in rows.items()]
+
+
+def usable_bytes(machine: Machine) -> int:
+    """Memory that a model may count on now."""
+    limits = [machine.memory_available_bytes]
+    if machine.memory_limit_bytes is not None:
+        limits.append(machine.memory_limit_bytes)
+    return max(0, min(limits) - round(RESERVE_SHARE * machine.memory_bytes))
+
+
+def outlook(machine: Machine, facts: "ModelFacts") -> list[str]:
+    """Sentences about loading this file on this machine."""
+    usable = usable_bytes(machine)
+    lines = [f"About {format_bytes(usable)} can be used now; the file has {format_bytes(facts.size_bytes)}."]
+    if facts.size_bytes <= usable:
+        lines.append("It fits whole: nothing has to be read again while it answers.")
+    elif not facts.experts:
+        lines.append("It does not fit, and a dense model cannot be paged: use a smaller quantisation.")
+    elif facts.dense_bytes > usable:
+        lines.append("Not even the part that every token needs fits: use a smaller quantisation.")
+    else:
+        share = (usable - facts.dense_bytes) / max(facts.expert_bytes, 1)
+        lines.append(f"About {share:.0%} of the experts fit; the others are read from disk when needed.")
+        lines += _pack_lines(machine, facts)
+    for kind, error_db in facts.float_error_db.items():
+        if error_db is not None:
+            lines.append(f"Its {kind} weights become 8-plane codes, {error_db:.1f} dB above their error.")
+    return lines
+
+
+def _pack_lines(machine: Machine, facts: "ModelFacts") -> list[str]:
+    if facts.packed:
+        return []
+    if facts.size_bytes > machine.disk_free_bytes:
+        return ["A pack is needed for that, and the disk has no room for it."]
+    return [f"A pack is needed for that: `ebbtide pack` makes one, about {format_bytes(facts.size_bytes)}."]

@@ -1,0 +1,59 @@
+"""From MODEL and flags to a loaded engine, with the offers that a person may be made on the way."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+
+from ebbtide.app.console import ProgressPrinter, note
+from ebbtide.app.context import AppContext
+from ebbtide.app.models import resolve
+from ebbtide.app.options import EngineFlags
+from ebbtide.app.session import PackNeededError, Session
+from ebbtide.app.starter import DEFAULT_QUANT, STARTER, make_starter
+from ebbtide.engine.messages import Load, Loaded
+
+
+def prepare_load(context: AppContext, model: str | None, flags: EngineFlags) -> Load:
+    """Find the file (making the starter if it is the one that is missing) and complete the command."""
+    name = model or context.settings.engine.model
+    path = resolve(name, context.paths)
+    load = flags.load(str(path), context.settings, str(context.paths.packs))
+    if not path.exists():
+        fetch_starter(context)
+    is_starter = path.parent == context.paths.models and path.name.startswith(f"{STARTER}-")
+    return msgspec.structs.replace(load, pack="yes") if is_starter and load.pack == "ask" else load
+
+
+def fetch_starter(context: AppContext, quant: str = DEFAULT_QUANT, *, force: bool = False) -> Path:
+    """Make the starter with a progress bar."""
+    with ProgressPrinter() as progress:
+        return make_starter(context.paths, quant, progress.update, force=force)
+
+
+@contextmanager
+def open_session(context: AppContext, load: Load) -> Iterator[tuple[Session, Loaded]]:
+    """A session with the model in it; notices of the load are printed."""
+    with Session(context.make_client()) as session:
+        loaded = _load(session, load)
+        for notice in loaded.notices:
+            note(notice)
+        yield session, loaded
+
+
+def _load(session: Session, load: Load) -> Loaded:
+    """Load; where a pack would make it fit and a person is there to be asked, offer to make one."""
+    try:
+        with ProgressPrinter() as progress:
+            return session.load(load, progress.update)
+    except PackNeededError as needed:
+        if load.pack != "ask" or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise
+        note(str(needed))
+        if not click.confirm("Make a pack of this model now?", default=True, err=True):
+            raise
+    with ProgressPrinter() as progress:
+        return session.load(msgspec.structs.replace(load, pack="yes"), progress.update)

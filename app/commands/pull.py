@@ -1,0 +1,27 @@
+"""`ebbtide pull`: fetch the starter model."""
+
+import click
+
+from ebbtide.app.commands.loading import fetch_starter
+from ebbtide.app.console import note
+from ebbtide.app.context import AppContext
+from ebbtide.app.safe_text import format_bytes
+from ebbtide.app.starter import DEFAULT_QUANT, QUANTS, STARTER
+from ebbtide.engine.errors import UsageError
+
+
+@click.command("pull", short_help="Fetch the starter model.")
+@click.argument("model", default=STARTER)
+@click.option("--quant", type=click.Choice(QUANTS), default=DEFAULT_QUANT, show_default=True)
+@click.option("--force", is_flag=True, help="Make it anew even if it is there.")
+@click.pass_obj
+def pull(context: AppContext, model: str, quant: str, force: bool) -> None:
+    """Fetch the starter model and print its path."""
+    if model != STARTER:
+        raise UsageError(
+            f"pulling {model!r} is not available yet in this version",
+            hint="Download its GGUF file yourself and give its path; the Hugging Face cache works too.",
+        )
+    path = fetch_starter(context, quant, force=force)
+    note(f"The starter ({quant}, {format_bytes(path.stat().st_size)}) is ready.")
+    print(path)

@@ -1,0 +1,59 @@
+"""`ebbtide show`: what a model file is."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from ebbtide.app.context import AppContext
+from ebbtide.app.models import resolve
+from ebbtide.app.safe_text import format_bytes, safe_line
+from ebbtide.engine.errors import ModelError
+
+if TYPE_CHECKING:
+    from ebbtide.app.model_facts import ModelFacts
+
+
+@click.command("show", short_help="Describe a model file.")
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def show(context: AppContext, model: str, as_json: bool) -> None:
+    """Describe a model: architecture, sizes, types, and what turning float weights into planes costs."""
+    facts = facts_of(context, model)
+    print(json.dumps(facts.as_object()) if as_json else as_text(facts))
+
+
+def facts_of(context: AppContext, model: str) -> "ModelFacts":
+    """Find the file and read it. Raises ModelError."""
+    from ebbtide.app.model_facts import read_facts  # numpy and the GGUF reader
+
+    path = resolve(model, context.paths)
+    if not path.exists():
+        raise ModelError(f"the model {model!r} is not there yet", hint="`ebbtide pull starter` fetches it.")
+    return read_facts(path)
+
+
+def as_text(facts: "ModelFacts") -> str:
+    """Two columns for people."""
+    rows = [
+        ("name", facts.name),
+        ("file", f"{facts.path} ({format_bytes(facts.size_bytes)}{', a pack' if facts.packed else ''})"),
+        ("architecture", facts.architecture),
+        ("parameters", f"{facts.parameters / 1e6:,.0f} M, experts {facts.expert_parameters / 1e6:,.0f} M"),
+        (
+            "experts",
+            f"{facts.experts} per layer, {facts.top_k} at once" if facts.experts else "none (dense)",
+        ),
+        (
+            "layers",
+            f"{facts.layers} of width {facts.d_model}, {facts.heads} heads, {facts.kv_heads} for KV",
+        ),
+        ("context", f"{facts.context:,} tokens, {format_bytes(facts.kv_bytes_per_token)} of KV each"),
+        ("vocabulary", f"{facts.vocabulary:,}"),
+        ("bytes", f"dense {format_bytes(facts.dense_bytes)}, experts {format_bytes(facts.expert_bytes)}"),
+        ("types", ", ".join(f"{kind} {format_bytes(n)}" for kind, n in sorted(facts.type_bytes.items()))),
+    ]
+    for kind, error_db in facts.float_error_db.items():
+        rows.append((f"{kind} planes", "nothing lost" if error_db is None else f"{error_db:.1f} dB at least"))
+    return "\n".join(f"{name:<14}{safe_line(value)}" for name, value in rows)

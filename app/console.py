@@ -1,0 +1,76 @@
+"""Standard error for people: two-line errors, notes, progress. Standard output is left to the answer."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self, TextIO
+
+from ebbtide.app.safe_text import format_bytes, safe, safe_line
+from ebbtide.engine.errors import EbbtideError
+
+BAR_CELLS = 24
+REDRAW_S = 0.1
+LINE_STEP = 0.1
+"""Without a terminal, one line for each tenth of a stage."""
+
+
+def note(text: str) -> None:
+    """One line of information."""
+    print(safe_line(text), file=sys.stderr, flush=True)
+
+
+def print_error(error: EbbtideError, detail: str = "") -> None:
+    """One line that says what, one that says what to do, and with --debug the detail."""
+    if detail:
+        print(safe(detail).rstrip(), file=sys.stderr)
+    print(f"ebbtide: {safe_line(str(error))}", file=sys.stderr)
+    print(f"  {safe_line(error.hint)}", file=sys.stderr, flush=True)
+
+
+class ProgressPrinter:
+    """A bar on a terminal, a few plain lines elsewhere. Use as a context manager."""
+
+    def __init__(self, stream: TextIO | None = None, *, in_bytes: bool = True) -> None:
+        self._in_bytes = in_bytes
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._stage = ""
+        self._shown = 0.0
+        self._drawn_at = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._terminal and self._stage:
+            self._write("\r\x1b[K")
+
+    def update(self, stage: str, done: int, total: int) -> None:
+        """`done` of `total` bytes; a total of 0 means: not known."""
+        share = min(done / total, 1.0) if total > 0 else 0.0
+        fresh = stage != self._stage
+        if fresh:
+            self._stage, self._shown, self._drawn_at = stage, 0.0, 0.0
+        if self._terminal:
+            self._draw(stage, share, total)
+        elif fresh or share >= self._shown + LINE_STEP or (share >= 1.0 > self._shown):
+            self._shown = share
+            self._write(f"{safe_line(stage)}: {share:.0%}{self._of(total)}\n")
+
+    def _draw(self, stage: str, share: float, total: int) -> None:
+        now = time.monotonic()
+        if share < 1.0 and now - self._drawn_at < REDRAW_S:
+            return
+        self._drawn_at = now
+        full = round(share * BAR_CELLS)
+        bar = "━" * full + "─" * (BAR_CELLS - full)
+        self._write(f"\r\x1b[K{safe_line(stage)[:40]} {bar} {share:4.0%}{self._of(total)}")
+
+    def _of(self, total: int) -> str:
+        return f" of {format_bytes(total)}" if self._in_bytes and total > 0 else ""
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

@@ -1,0 +1,27 @@
+"""What every command needs: folders, settings, and how an engine is started."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ebbtide.app.paths import Paths, find_paths
+from ebbtide.app.settings import Settings, load_settings
+from ebbtide.engine.client import ENGINE_COMMAND, ClientEvent, EngineClient
+
+
+@dataclass
+class AppContext:
+    """Made once per call of the program; tests pass another `engine_command`."""
+
+    engine_command: Sequence[str] = ENGINE_COMMAND
+    debug: bool = False
+    paths: Paths = field(default_factory=find_paths)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Raises UsageError when the file is not valid."""
+        return load_settings(self.paths.settings_file)
+
+    def make_client(self, on_event: Callable[[ClientEvent], None] | None = None) -> EngineClient:
+        """A client that is not started yet."""
+        return EngineClient(command=self.engine_command, log_path=self.paths.engine_log, on_event=on_event)

@@ -1,0 +1,193 @@
+"""Facts about this machine that a person or a benchmark wants to see; an unknown is None, never a guess."""
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+INSTRUCTION_SETS = (
+    "avx2",
+    "fma",
+    "f16c",
+    "avx512f",
+    "avx512bw",
+    "avx512vbmi",
+    "avx512_vnni",
+    "gfni",
+    "amx_int8",
+)
+_DIRECT_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Machine:
+    cpu: str
+    instruction_sets: list[str]
+    cores: int
+    threads: int
+    memory_bytes: int
+    memory_available_bytes: int
+    memory_limit_bytes: int | None
+    """A container's or cgroup's limit, where there is one."""
+    disk_free_bytes: int
+    direct_io: bool
+    """Whether files in the models' folder can be read without the page cache."""
+    kernels: str | None
+    """File name of the compiled kernels."""
+    compiler: str | None
+    gpu: str | None
+    gpu_driver: str | None
+    torch: str | None
+    baseline: bool
+    """Whether llama.cpp is installed for comparisons."""
+
+    def as_object(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def describe_machine(folder: Path) -> Machine:
+    """Look at the machine, and at the disk that `folder` is or will be on."""
+    import psutil
+
+    memory = psutil.virtual_memory()
+    place = existing_parent(folder)
+    return Machine(
+        cpu=cpu_name(),
+        instruction_sets=instruction_sets(),
+        cores=psutil.cpu_count(logical=False) or os.cpu_count() or 1,
+        threads=usable_threads(),
+        memory_bytes=memory.total,
+        memory_available_bytes=memory.available,
+        memory_limit_bytes=cgroup_limit(),
+        disk_free_bytes=shutil.disk_usage(place).free,
+        direct_io=direct_io_works(place),
+        kernels=kernels_file(),
+        compiler=next((name for name in ("c++", "g++", "clang++", "cl") if shutil.which(name)), None),
+        gpu=gpu_name(),
+        gpu_driver=gpu_driver(),
+        torch=_version_of("torch"),
+        baseline=importlib.util.find_spec("llama_cpp") is not None,
+    )
+
+
+def existing_parent(path: Path) -> Path:
+    """`path`, or the nearest folder above it that exists."""
+    return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
+
+
+def cpu_name() -> str:
+    text = _read("/proc/cpuinfo")
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    if match:
+        return match.group(1).strip()
+    if sys.platform == "darwin":
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return platform.processor() or platform.machine()
+
+
+def instruction_sets() -> list[str]:
+    """Those that matter to the kernels, as Linux names them; empty where the system does not say."""
+    match = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    flags = set(match.group(1).split()) if match else set()
+    return [name for name in INSTRUCTION_SETS if name in flags]
+
+
+def usable_threads() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cgroup_limit() -> int | None:
+    """The smallest memory limit on the way up from this process's cgroup; None without one."""
+    limits = [_limit_from(path) for path in _limit_files()]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _limit_files() -> list[Path]:
+    files: list[Path] = []
+    for line in _read("/proc/self/cgroup").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, where = rest.partition(":")
+        if number == "0" and not controllers:
+            files += _upwards(Path("/sys/fs/cgroup"), where, "memory.max")
+        elif "memory" in controllers.split(","):
+            files += _upwards(Path("/sys/fs/cgroup/memory"), where, "memory.limit_in_bytes")
+    return files
+
+
+def _upwards(root: Path, where: str, name: str) -> list[Path]:
+    folder = root / where.strip("/")
+    return [level / name for level in (folder, *folder.parents) if level.is_relative_to(root)]
+
+
+def _limit_from(path: Path) -> int | None:
+    text = _read(str(path)).strip()
+    return int(text) if text.isdigit() and int(text) < 1 << 60 else None
+
+
+def direct_io_works(folder: Path) -> bool:
+    """Write a small file and read it back around the page cache; some file systems refuse."""
+    if not hasattr(os, "O_DIRECT"):
+        return False
+    import mmap
+
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder) as file, mmap.mmap(-1, _DIRECT_BYTES) as buffer:
+            file.write(bytes(_DIRECT_BYTES))
+            file.flush()
+            descriptor = os.open(file.name, os.O_RDONLY | os.O_DIRECT)
+            try:
+                return os.preadv(descriptor, [buffer], 0) == _DIRECT_BYTES
+            finally:
+                os.close(descriptor)
+    except OSError:
+        return False
+
+
+def kernels_file() -> str | None:
+    import ebbtide
+
+    folder = Path(ebbtide.__file__).parent / "kernels" / "cpu"
+    libraries = {".so", ".dylib", ".dll"}
+    names = sorted(path.name for path in folder.glob("_ebbtide_cpu.*") if path.suffix in libraries)
+    return names[0] if names else None
+
+
+def gpu_driver() -> str | None:
+    match = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)", _read("/proc/driver/nvidia/version"))
+    return match.group(1) if match else None
+
+
+def gpu_name() -> str | None:
+    """The first NVIDIA card's name, from the driver's own files."""
+    for file in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        match = re.search(r"^Model:\s*(.+)$", _read(str(file)), re.MULTILINE)
+        if match:
+            return match.group(1).strip()
+    return None
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8", "replace")
+    except OSError:
+        return ""

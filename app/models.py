@@ -1,0 +1,62 @@
+"""From MODEL on the command line to a file: a path, `starter`, a name from `ls`, or USER/REPO:QUANT."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ebbtide.app.model_places import FoundModel, find_foreign_models, flat_models
+from ebbtide.app.paths import Paths
+from ebbtide.app.starter import STARTER, starter_file
+from ebbtide.engine.errors import ModelError
+
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
+
+
+def resolve(name: str, paths: Paths) -> Path:
+    """The file that `name` means. The starter's path is returned even while the file is missing.
+
+    Raises ModelError (exit code 3) with a hint when nothing is found, or when a name means several files.
+    """
+    if name == STARTER:
+        return starter_file(paths)
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path.absolute()
+    if path.is_dir():
+        raise ModelError(f"{name} is a folder", hint="Give the .gguf file inside it.")
+    matches = _matches(name, list(find_models(paths)))
+    if not matches:
+        raise ModelError(f"no model {name!r} was found", hint=_hint(name))
+    return _only(name, matches).path.absolute()
+
+
+def find_models(paths: Paths) -> Iterator[FoundModel]:
+    """ebbtide's own models first, then those of other programs."""
+    yield from flat_models(paths.models, source="ebbtide")
+    yield from find_foreign_models()
+
+
+def _matches(name: str, models: list[FoundModel]) -> list[FoundModel]:
+    """Exact names win over names in another case, those over the repository without its quantisation."""
+    folded = name.casefold()
+    return (
+        [model for model in models if model.name == name]
+        or [model for model in models if model.name.casefold() == folded]
+        or [model for model in models if model.name.casefold().partition(":")[0] == folded]
+    )
+
+
+def _only(name: str, matches: list[FoundModel]) -> FoundModel:
+    """The first place wins for equal names; different names are for the person to choose from."""
+    names = sorted({match.name for match in matches})
+    if len(names) > 1:
+        raise ModelError(f"{name!r} means several models", hint="Say which: " + ", ".join(names) + ".")
+    return matches[0]
+
+
+def _hint(name: str) -> str:
+    if name.endswith(".gguf") or name.startswith((".", "/", "~")):
+        return "Check the path; `ebbtide ls` lists the models that ebbtide can see."
+    if _HUB_NAME.fullmatch(name):
+        return "Download its GGUF file, then give the path; ebbtide also looks into the Hugging Face cache."
+    return "`ebbtide ls` lists the models that ebbtide can see; `starter` always works."

@@ -1,0 +1,180 @@
+"""Flags shared by the commands, and what becomes of them: a `Load`, a `Sampling`, or a clear refusal."""
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+from ebbtide.app.settings import Settings
+from ebbtide.engine.errors import UsageError
+from ebbtide.engine.messages import Load, Sampling
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Decorator = Callable[[Callable[..., R]], Callable[..., R]]
+
+_SIZE = re.compile(r"(?i)\d+(\.\d+)?\s*([kmgt]?(i?b)?|%)")
+NOT_YET_HINT = "Leave the flag out; `ebbtide COMMAND --help` lists what works."
+
+
+def check_size(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """`300MiB`, `8GB`, `40%` or `auto`; the engine does the arithmetic. Raises BadParameter."""
+    if value is None or value == "auto" or _SIZE.fullmatch(value.strip()):
+        return value
+    raise click.BadParameter(f"{value!r} is not a size; write 300MiB, 8GB, 40% or auto.")
+
+
+@dataclass(frozen=True)
+class EngineFlags:
+    """The flags about loading; None = not given, so settings decide."""
+
+    budget: str | None = None
+    ctx: int | None = None
+    quality: str = "exact"
+    kv: str = "bf16"
+    threads: int | None = None
+    isa: str | None = None
+    device: str = "auto"
+    policy: str | None = None
+    miss: str = "fetch"
+    prefetch: bool = False
+    resize: str | None = None
+    kv_verify: str = "off"
+    emulate: str | None = None
+    pack: str = "ask"
+
+    def load(self, path: str, settings: Settings, cache_dir: str) -> Load:
+        """The command for the engine. Raises UsageError for what this version cannot do."""
+        self._refuse_later_steps()
+        engine = settings.engine
+        return Load(
+            path=path,
+            budget=self.budget if self.budget is not None else engine.budget,
+            ctx=self.ctx if self.ctx is not None else engine.ctx,
+            threads=self.threads if self.threads is not None else engine.threads,
+            isa=self.isa if self.isa is not None else engine.isa,
+            policy=self.policy if self.policy is not None else engine.policy,
+            quality=self.quality,
+            kv=self.kv,
+            pack=self.pack,  # type: ignore[arg-type]  # click has checked the choice
+            cache_dir=cache_dir,
+        )
+
+    def _refuse_later_steps(self) -> None:
+        refuse("--quality", self.quality, {"exact"})
+        refuse("--kv", self.kv, {"bf16"})
+        refuse("--device", self.device, {"auto", "cpu"})
+        refuse("--miss", self.miss, {"fetch"})
+        refuse("--prefetch", self.prefetch, {False})
+        refuse("--resize", self.resize, {None})
+        refuse("--kv-verify", self.kv_verify, {"off"})
+        refuse("--emulate", self.emulate, {None})
+
+
+def refuse(flag: str, value: object, working: set[Any]) -> None:
+    """Raise UsageError unless `value` is among those that work in this version."""
+    if value not in working:
+        shown = flag if value is True else f"{flag} {value}"
+        raise UsageError(f"{shown} is not available yet in this version", hint=NOT_YET_HINT)
+
+
+def model_argument(function: Callable[..., R]) -> Callable[..., R]:
+    """`[MODEL]`, also taken from EBBTIDE_MODEL; None = the settings' model."""
+    return click.argument("model", required=False, envvar="EBBTIDE_MODEL", metavar="[MODEL]")(function)
+
+
+_BUDGET = click.option(
+    "--budget",
+    callback=check_size,
+    envvar="EBBTIDE_BUDGET",
+    help="Memory for everything: 300MiB, 8GB, 40%, auto.",
+)
+_THREADS = click.option("--threads", type=click.IntRange(0, 1024), help="Compute threads; 0 = automatic.")
+_ISA = click.option(
+    "--isa", type=click.Choice(["auto", "avx512", "avx2", "portable", "reference"]), help="Instruction set."
+)
+_CTX = click.option("--ctx", type=click.IntRange(0), help="Context in tokens; 0 = the model's own.")
+_ENGINE_OPTIONS = [
+    _BUDGET,
+    _CTX,
+    click.option("--quality", type=click.Choice(["exact", "high", "balanced", "fast"]), default="exact"),
+    click.option("--kv", type=click.Choice(["bf16", "fp8"]), default="bf16", help="Format of the KV cache."),
+    _THREADS,
+    _ISA,
+    click.option("--device", default="auto", help="auto, cpu or cuda:N."),
+    click.option("--policy", help="Which expert gives way first: lru, lfu."),
+    click.option("--miss", type=click.Choice(["fetch", "cpu", "auto"]), default="fetch", hidden=True),
+    click.option("--prefetch", is_flag=True, hidden=True),
+    click.option("--resize", type=click.Choice(["pages", "barrier"]), hidden=True),
+    click.option(
+        "--kv-verify", type=click.Choice(["off", "pre", "full", "content"]), default="off", hidden=True
+    ),
+    click.option("--emulate", hidden=True),
+]
+_PACK = click.option("--pack", type=click.Choice(["yes", "no"]), help="Make a pack if the budget needs one.")
+
+
+def engine_options(function: Callable[..., R]) -> Callable[..., R]:
+    """All flags about loading, given to the command as `flags: EngineFlags`."""
+    return _gather("flags", EngineFlags, [*_ENGINE_OPTIONS, _PACK])(function)
+
+
+def bench_options(function: Callable[..., R]) -> Callable[..., R]:
+    """The few flags about loading that `bench` and `eval` have."""
+    return _gather("flags", EngineFlags, [_BUDGET, _CTX, _THREADS, _ISA, _PACK])(function)
+
+
+@dataclass(frozen=True)
+class SamplingFlags:
+    """The flags about choosing tokens; None = the settings decide."""
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repeat_penalty: float | None = None
+    seed: int | None = None
+
+    def sampling(self, settings: Settings) -> Sampling:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        given = {name: value for name, value in values.items() if value is not None}
+        return Sampling(**{**_as_dict(settings), **given})
+
+
+def _as_dict(settings: Settings) -> dict[str, Any]:
+    return {name: getattr(settings.sampling, name) for name in settings.sampling.__struct_fields__}
+
+
+_SHARE = click.FloatRange(0.0, 1.0)
+_SAMPLING_OPTIONS = [
+    click.option("--temperature", type=click.FloatRange(0.0, 10.0), help="0 = always the likeliest token."),
+    click.option("--top-k", type=click.IntRange(0), help="Choose among the k likeliest; 0 = all."),
+    click.option("--top-p", type=_SHARE, help="Choose among the likeliest of this total share."),
+    click.option("--min-p", type=_SHARE, help="Drop tokens below this share of the likeliest."),
+    click.option("--repeat-penalty", type=click.FloatRange(0.1, 10.0), help="Above 1: less repetition."),
+    click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Same seed, same answer."),
+]
+
+
+def sampling_options(function: Callable[..., R]) -> Callable[..., R]:
+    """All flags about sampling, given to the command as `choice: SamplingFlags`."""
+    return _gather("choice", SamplingFlags, _SAMPLING_OPTIONS)(function)
+
+
+def _gather(parameter: str, kind: type[Any], options: Sequence[Decorator[Any]]) -> Decorator[Any]:
+    """Apply `options`, and hand their values to the command as one `kind`."""
+    names = {field.name for field in fields(kind)}
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        @functools.wraps(function)
+        def gathered(*args: Any, **kwargs: Any) -> R:
+            values = {name: kwargs.pop(name) for name in list(kwargs) if name in names}
+            present = {name: value for name, value in values.items() if value is not None}
+            return function(*args, **{parameter: kind(**present)}, **kwargs)
+
+        return functools.reduce(lambda inner, option: option(inner), reversed(options), gathered)
+
+    return decorate

@@ -1,0 +1,26 @@
+"""Nothing that a model or a file contains may reach the terminal as a control sequence."""
+
+_KEPT = {"\n", "\t"}
+_CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))]
+_SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
+_TABLE = {ord(char): None for char in _CONTROLS if char not in _KEPT} | _SURROGATES
+
+
+def safe(text: str) -> str:
+    """`text` without C0 (but newline and tab), DEL and C1 characters; lone surrogates become U+FFFD."""
+    return text.translate(_TABLE)
+
+
+def safe_line(text: str) -> str:
+    """As `safe`, on one line: for names, titles and messages."""
+    return " ".join(safe(text).split())
+
+
+def format_bytes(count: int) -> str:
+    """A size a person reads at a glance: "738 MB", "1.2 GB" (powers of 1000, as the budget's suffixes)."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 999.5:
+            return f"{value:.0f} {unit}" if unit in ("B", "kB") or value >= 99.5 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"

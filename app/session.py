@@ -1,0 +1,148 @@
+"""Blocking use of an engine, for the command line: load, generate, score; every fault is an exception."""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from ebbtide.app.signals import STOPPING
+from ebbtide.engine.client import ClientEvent, Died, EngineClient
+from ebbtide.engine.errors import (
+    ContextError,
+    EbbtideError,
+    EngineDied,
+    FitError,
+    ModelError,
+    NetworkError,
+    UsageError,
+)
+from ebbtide.engine.messages import (
+    Cancel,
+    Clear,
+    Failed,
+    Finished,
+    Generate,
+    Load,
+    Loaded,
+    Progress,
+    Score,
+    Scored,
+    Snapshot,
+    Token,
+)
+
+CANCEL_WAIT_S = 3.0
+WAKE_S = 1.0
+"""Waits are cut into pieces so that a signal is seen on every system."""
+
+Answer = TypeVar("Answer", Loaded, Finished, Scored)
+
+
+class PackNeededError(FitError):
+    """The model fits this budget only with a pack, and none was allowed to be made."""
+
+
+_ERRORS: tuple[type[EbbtideError], ...] = (
+    UsageError,
+    ModelError,
+    FitError,
+    ContextError,
+    NetworkError,
+    EngineDied,
+    EbbtideError,
+)
+
+
+def error_of(event: Failed) -> EbbtideError:
+    """The exception that the engine meant; its traceback, if any, becomes a note."""
+    kind = next((kind for kind in _ERRORS if kind.exit_code == event.exit_code), EbbtideError)
+    error = (PackNeededError if event.needs_pack else kind)(event.message, hint=event.hint)
+    if event.detail:
+        error.add_note(event.detail)
+    return error
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+class Session:
+    """One engine with one model. Use as a context manager; leaving it ends the engine."""
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self.cancelled: Finished | None = None
+        """What an interrupted `generate` had produced, if the engine still said so."""
+
+    def __enter__(self) -> Self:
+        self._client.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def load(self, load: Load, on_progress: Callable[[str, int, int], None] = _ignore) -> Loaded:
+        """Open the model. Raises EbbtideError of every kind."""
+        self._client.send(load)
+
+        def see(event: ClientEvent) -> None:
+            if isinstance(event, Progress):
+                on_progress(event.stage, event.done, event.total)
+
+        return self._await(Loaded, 0, see)
+
+    def generate(
+        self,
+        request: Generate,
+        on_text: Callable[[str], None] = _ignore,
+        on_snapshot: Callable[[Snapshot], None] = _ignore,
+    ) -> Finished:
+        """Run a request to its end. Interrupted (Ctrl+C, SIGTERM, closed pipe), it is cancelled first."""
+
+        def see(event: ClientEvent) -> None:
+            if isinstance(event, Token):
+                on_text(event.text)
+            elif isinstance(event, Snapshot):
+                on_snapshot(event)
+
+        self._client.send(request)
+        try:
+            return self._await(Finished, request.request_id, see)
+        except (*STOPPING, BrokenPipeError):
+            self.cancelled = self._cancel(request.request_id)
+            raise
+
+    def score(self, text: str) -> Scored:
+        """Log-probabilities of `text`. Raises EbbtideError of every kind."""
+        request_id = self._client.next_request_id()
+        self._client.send(Score(request_id, text))
+        return self._await(Scored, request_id, _ignore)
+
+    def clear(self) -> None:
+        """Forget cached prefixes, so that the next request starts cold."""
+        self._client.send(Clear())
+
+    def next_request_id(self) -> int:
+        return self._client.next_request_id()
+
+    def _await(self, kind: type[Answer], request_id: int, see: Callable[[ClientEvent], None]) -> Answer:
+        while True:
+            event = self._client.next_event(WAKE_S)
+            if isinstance(event, kind) and getattr(event, "request_id", 0) == request_id:
+                return event
+            if isinstance(event, Died):
+                raise event.error()
+            if isinstance(event, Failed) and event.request_id == request_id:
+                raise error_of(event)
+            if event is not None:
+                see(event)
+
+    def _cancel(self, request_id: int) -> Finished | None:
+        self._client.send(Cancel(request_id))
+        while (event := self._client.next_event(CANCEL_WAIT_S)) is not None:
+            if isinstance(event, Finished) and event.request_id == request_id:
+                return event
+            if isinstance(event, Died | Failed):
+                return None
+        return None
