@@ -68,6 +68,8 @@ class Arena:
         self._state = np.zeros(total_pages, np.uint8)
         self._free_in_slab = np.array([self._slab_pages(slab) for slab in range(slabs)], np.int64)
         self._owned = [total_pages, 0, 0]
+        self.peak_pages = 0
+        """The most pages ever owned at once."""
         self.pages = Pages(np.zeros(slabs, np.uint64), self.pages_per_slab, page_bytes)
 
     def _slab_pages(self, slab: int) -> int:
@@ -104,6 +106,7 @@ class Arena:
         self._count(taken, -1)
         self._owned[Tenant.NOBODY] -= count
         self._owned[tenant] += count
+        self.peak_pages = max(self.peak_pages, self.total_pages - self.free_pages)
         return taken
 
     def _pick(self, count: int, *, from_low_end: bool) -> I32:

@@ -1,0 +1,79 @@
+"""Fast memory put together: one arena, its two tenants and their books, as a plan says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ebbtide.engine.memory.arena import Arena
+from ebbtide.engine.memory.kv import KvPool
+from ebbtide.engine.memory.ledger import Ledger
+from ebbtide.engine.memory.mover import Mover
+from ebbtide.engine.memory.pager import Pager
+from ebbtide.engine.memory.plan import MemoryPlan
+from ebbtide.engine.memory.prefix_cache import PrefixCache
+from ebbtide.engine.memory.slow import ExpertSource
+from ebbtide.engine.memory.tables import LayerLayouts, WeightPageTable
+from ebbtide.engine.memory.tenancy import NoExperts, Tenancy
+from ebbtide.kernels.ops import KvLayout
+
+
+@dataclass(frozen=True)
+class ExpertBank:
+    """The experts of a model: `layouts` per layer, `experts` in each, and where they are read from."""
+
+    layouts: Sequence[LayerLayouts]
+    experts: int
+    source: ExpertSource
+
+
+@dataclass(frozen=True)
+class FastMemory:
+    """All parts. `pager` and `table` are None for a dense model."""
+
+    arena: Arena
+    table: WeightPageTable | None
+    pager: Pager | None
+    tenancy: Tenancy
+    pool: KvPool
+    prefixes: PrefixCache
+    ledger: Ledger
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError or LedgerError unless every part is consistent. Between steps only."""
+        self.arena.check_integrity()
+        if self.pager is not None:
+            self.pager.check_integrity()
+        self.prefixes.check_integrity()
+        self.pool.check_integrity(self.prefixes.blocks())
+        self.ledger.check()
+
+    def close(self) -> None:
+        """End the reader threads. The memory goes when the last reference to this object does."""
+        if self.pager is not None:
+            self.pager.close()
+
+
+def open_memory(
+    plan: MemoryPlan,
+    kv: KvLayout,
+    *,
+    layers: int,
+    bank: ExpertBank | None = None,
+    policy: str = "lru",
+    retain_prefixes: bool = True,
+) -> FastMemory:
+    """Build fast memory for a plan; nothing is read or touched yet (`pager.warm` does that).
+
+    `kv` and `layers` describe the KV cache, `bank` the experts. Raises UsageError for an unknown policy.
+    """
+    arena = Arena(plan.page_bytes, plan.total_pages)
+    table = pager = None
+    if bank is not None:
+        table = WeightPageTable(bank.layouts, bank.experts, arena.pages)
+        capacity = max(plan.total_pages - plan.kv_floor_pages, plan.expert_floor_pages)
+        pager = Pager(arena, table, Mover(bank.source), capacity_pages=capacity, policy=policy)
+    tenancy = Tenancy(
+        arena, pager or NoExperts(), reserve_pages=plan.kv_floor_pages, retain_prefixes=retain_prefixes
+    )
+    pool = KvPool(arena, tenancy, kv, layers=layers, max_tokens=plan.ctx)
+    prefixes = PrefixCache(pool, tenancy)
+    return FastMemory(arena, table, pager, tenancy, pool, prefixes, Ledger(plan, arena, pager))

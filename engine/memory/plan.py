@@ -1,0 +1,160 @@
+"""The memory plan of a model: what a budget buys, fixed at load, before anything large is allocated.
+
+budget = static (dense weights) + transient (workspace) + arena
+arena  = KV pages + expert pages, of which the floors are never traded away
+"""
+
+from dataclasses import dataclass
+
+from ebbtide.engine.errors import FitError, UsageError
+from ebbtide.engine.memory.budget import Budget, mib
+
+KV_FLOOR_TOKENS = 512
+"""KV that every budget has room for without touching an expert: a short question and its answer."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a model asks for. `expert_pages`: pages of one whole expert in each layer (empty: dense model)."""
+
+    static_bytes: int
+    transient_bytes: int
+    page_bytes: int
+    layers: int
+    tokens_per_page: int
+    context: int
+    """The longest context the model was made for, in tokens."""
+    expert_pages: tuple[int, ...] = ()
+    experts: int = 0
+
+    def kv_pages(self, tokens: int) -> int:
+        """Pages of a KV cache of `tokens` positions, all layers."""
+        return self.layers * -(-tokens // self.tokens_per_page)
+
+    @property
+    def floor_pages(self) -> int:
+        """Experts' floor: the smallest working group is one expert (gate, up and down) in each layer."""
+        return sum(self.expert_pages)
+
+    @property
+    def all_expert_pages(self) -> int:
+        return self.experts * self.floor_pages
+
+    def budget_bytes(self, pages: int) -> int:
+        """The budget that holds an arena of `pages` pages."""
+        return self.static_bytes + self.transient_bytes + pages * self.page_bytes
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The outcome. `ctx` is what was asked, or what fits when nothing was; `notices` are for the person."""
+
+    budget_bytes: int
+    static_bytes: int
+    transient_bytes: int
+    page_bytes: int
+    total_pages: int
+    kv_floor_pages: int
+    expert_floor_pages: int
+    expert_pages: int
+    """Pages of all experts: more than `total_pages` when the model does not fit whole."""
+    ctx: int
+    smallest_budget_bytes: int
+    notices: tuple[str, ...] = ()
+
+
+def smallest_budget(needs: Needs, ctx: int = 0) -> int:
+    """The least budget that works: floors only, and KV for the whole of `ctx` where one is asked for."""
+    tokens = ctx or min(needs.context, KV_FLOOR_TOKENS)
+    return needs.budget_bytes(needs.floor_pages + needs.kv_pages(tokens))
+
+
+def full_budget(needs: Needs, ctx: int = 0) -> int:
+    """The budget that never pages: all experts and the KV of a whole context."""
+    return needs.budget_bytes(needs.all_expert_pages + needs.kv_pages(ctx or needs.context))
+
+
+def resolve_budget(needs: Needs, budget: Budget, ctx: int, available_bytes: int) -> int:
+    """Bytes of a budget.
+
+    N % = dense + transient + KV floor + N % of the experts, counted in pages, so that 100 % holds them all.
+    """
+    if budget.kind == "percent":
+        kv_floor = needs.kv_pages(min(ctx or needs.context, KV_FLOOR_TOKENS))
+        share = -(-needs.all_expert_pages * budget.value // 100)
+        return needs.budget_bytes(kv_floor + int(share))
+    if budget.kind == "auto":
+        return min(full_budget(needs, ctx), available_bytes)
+    return int(budget.value)
+
+
+def make_plan(needs: Needs, budget: Budget, *, ctx: int, available_bytes: int) -> MemoryPlan:
+    """Plan a load. `ctx` 0 = as long as the model and the budget allow.
+
+    Raises UsageError for a context longer than the model's, FitError (with the smallest budget that works)
+    when the floors, or the context that was asked for, do not fit.
+    """
+    if ctx > needs.context:
+        raise UsageError(
+            f"--ctx {ctx} is longer than this model's context of {needs.context} tokens.",
+            hint=f"Give --ctx {needs.context} or less.",
+        )
+    size = resolve_budget(needs, budget, ctx, available_bytes)
+    smallest = smallest_budget(needs, ctx)
+    if size < smallest:
+        raise _too_small(needs, size, ctx, is_auto=budget.kind == "auto")
+    length = ctx or min(needs.context, _longest(needs, size))
+    return MemoryPlan(
+        budget_bytes=size,
+        static_bytes=needs.static_bytes,
+        transient_bytes=needs.transient_bytes,
+        page_bytes=needs.page_bytes,
+        total_pages=_arena_pages(needs, size),
+        kv_floor_pages=needs.kv_pages(min(length, KV_FLOOR_TOKENS)),
+        expert_floor_pages=needs.floor_pages,
+        expert_pages=needs.all_expert_pages,
+        ctx=length,
+        smallest_budget_bytes=smallest,
+        notices=tuple(_notices(needs, size, length, ctx, available_bytes)),
+    )
+
+
+def _notices(needs: Needs, size: int, length: int, ctx: int, available_bytes: int) -> list[str]:
+    notices = []
+    if size > available_bytes:
+        notices.append(f"The budget of {mib(size)} is more than is free now ({mib(available_bytes)}).")
+    if not ctx and length < needs.context:
+        whole = mib(smallest_budget(needs, needs.context))
+        notices.append(
+            f"Context reduced to {length} of {needs.context} tokens: {mib(size)} hold no more beside one "
+            f"expert per layer; {whole} hold all."
+        )
+    return notices
+
+
+def _too_small(needs: Needs, size: int, ctx: int, *, is_auto: bool) -> FitError:
+    least = mib(smallest_budget(needs, ctx))
+    tokens = ctx or min(needs.context, KV_FLOOR_TOKENS)
+    parts = [
+        f"dense weights {mib(needs.static_bytes)}",
+        f"workspace {mib(needs.transient_bytes)}",
+        f"KV of {tokens} tokens {mib(needs.kv_pages(tokens) * needs.page_bytes)}",
+    ]
+    if needs.floor_pages:
+        parts.append(f"one expert per layer {mib(needs.floor_pages * needs.page_bytes)}")
+    what = f"The free memory of {mib(size)}" if is_auto else f"A budget of {mib(size)}"
+    hint = f"Close programs until {least} are free" if is_auto else f"Give --budget {least} or more"
+    if ctx and size >= smallest_budget(needs):
+        hint += f", or --ctx {_longest(needs, size)} or less"
+    return FitError(
+        f"{what} is too small: the smallest that works is {least} ({', '.join(parts)}).", hint=f"{hint}."
+    )
+
+
+def _arena_pages(needs: Needs, size: int) -> int:
+    return (size - needs.static_bytes - needs.transient_bytes) // needs.page_bytes
+
+
+def _longest(needs: Needs, size: int) -> int:
+    """Tokens whose KV fits when experts give way down to their floor."""
+    return (_arena_pages(needs, size) - needs.floor_pages) // needs.layers * needs.tokens_per_page
