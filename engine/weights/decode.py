@@ -50,7 +50,7 @@ def tensor_type(type_name: str) -> TensorType:
 
 
 def decode(raw: U8, type_name: str, rows: int, cols: int) -> Codes:
-    """Codes of `rows` whole rows of a tensor; `raw` u8[rows * row_bytes]. Lossless for the quantised types."""
+    """Codes of whole rows; `raw` u8[rows * row_bytes]. Lossless for the quantised types."""
     expected = rows * row_bytes(type_name, cols)
     if raw.size != expected:
         raise ModelError(

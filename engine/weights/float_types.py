@@ -1,4 +1,4 @@
-"""Codes made from F32, F16 and BF16 weights: 8 planes, one scale per group of 32, with the error they cost."""
+"""Codes made from F32, F16 and BF16 weights: 8 planes, a scale per group of 32, and the error they cost."""
 
 import math
 
@@ -12,9 +12,10 @@ _LEVELS = 127
 
 
 def encode_g8(weights: F32) -> Codes:
-    """G8 codes of f32[N, K]: the largest magnitude of a group becomes 127 steps; a weight is off by at most half a step.
+    """G8 codes of f32[N, K]: the largest magnitude of a group becomes 127 steps, so no weight is off by more
+    than half a step.
 
-    Raises ModelError for weights that are not finite or whose step is beyond f16 (magnitudes over 8.3 million).
+    Raises ModelError for weights that are not finite or whose step is beyond f16 (over 8.3 million).
     """
     rows, cols = weights.shape
     groups = weights.reshape(rows, cols // 32, 32)
@@ -22,9 +23,12 @@ def encode_g8(weights: F32) -> Codes:
     with np.errstate(over="ignore"):
         d = (largest / _LEVELS).astype(np.float16)
     # Rounded up, so that no weight needs more than 127 steps.
-    d = np.where(d.astype(np.float32) * _LEVELS < largest, np.nextafter(d, np.float16(np.inf)), d)
+    short = d.astype(np.float32) * _LEVELS < largest
+    d = np.where(short, np.nextafter(d, np.float16(np.inf)), d)
     if not np.isfinite(d).all():
-        raise ModelError("weights that are not finite, or far too large", hint="the file is damaged; fetch it again")
+        raise ModelError(
+            "weights that are not finite, or far too large", hint="the file is damaged; fetch it again"
+        )
     step = d.astype(np.float32)[:, :, None]
     inverse = np.divide(1.0, step, out=np.zeros_like(step), where=step > 0)
     steps = np.rint(groups * inverse)

@@ -7,10 +7,12 @@ from ebbtide.engine.weights.codes import U8, Scales
 from ebbtide.kernels.layout import STRIP_ROWS, MatrixFormat, ScaleKind
 
 _K6_GROUP_BYTES = 24
+_NIBBLE = np.uint8(15)
+_FOUR = np.uint8(4)
 
 
 def _by_strip(values: NDArray[np.generic]) -> U8:
-    """[R, G] of 1 or 2 byte items -> u8[R/16, G, 16 * item bytes]: the sixteen rows of a group side by side."""
+    """[R, G] of 1 or 2 byte items -> u8[R/16, G, 16 * item bytes]: the rows of a group together."""
     rows, groups = values.shape
     strips = np.ascontiguousarray(values.reshape(rows // STRIP_ROWS, STRIP_ROWS, groups).transpose(0, 2, 1))
     return strips.view(np.uint8).reshape(rows // STRIP_ROWS, groups, -1)
@@ -23,20 +25,24 @@ def _by_row(strips: U8, dtype: type[np.generic]) -> NDArray[np.generic]:
 
 
 def _pack_six_bits(values: U8) -> U8:
-    """u8[S, G, 16] of 6 bits -> u8[S, G, 12]: 8 bytes of low nibbles (row r at bit 4*(r%2) of byte r//2), then 4 bytes of
-    top bits (row r at bit 2*(r%4) of byte r//4)."""
-    low, top = values & 15, values >> 4
-    nibbles = low[:, :, 0::2] | (low[:, :, 1::2] << 4)
-    tops = top[:, :, 0::4] | (top[:, :, 1::4] << 2) | (top[:, :, 2::4] << 4) | (top[:, :, 3::4] << 6)
+    """u8[S, G, 16] of 6 bits -> u8[S, G, 12]: 8 bytes of low nibbles, then 4 of top bits.
+
+    Row r has its low nibble at bit 4*(r%2) of byte r//2, its top bits at bit 2*(r%4) of byte 8 + r//4.
+    """
+    low, top = np.bitwise_and(values, _NIBBLE), np.right_shift(values, _FOUR)
+    nibbles = low[:, :, 0::2] | (low[:, :, 1::2] << _FOUR)
+    tops = top[:, :, 0::4]
+    for row in (1, 2, 3):
+        tops = tops | (top[:, :, row::4] << np.uint8(2 * row))
     return np.concatenate([nibbles, tops], axis=2)
 
 
 def _unpack_six_bits(packed: U8) -> U8:
     """The inverse of `_pack_six_bits`."""
     row = np.arange(STRIP_ROWS)
-    low = (packed[:, :, row // 2] >> (4 * (row % 2)).astype(np.uint8)) & 15
-    top = (packed[:, :, 8 + row // 4] >> (2 * (row % 4)).astype(np.uint8)) & 3
-    return low | (top << 4)
+    low = (packed[:, :, row // 2] >> (4 * (row % 2)).astype(np.uint8)) & _NIBBLE
+    top = (packed[:, :, 8 + row // 4] >> (2 * (row % 4)).astype(np.uint8)) & np.uint8(3)
+    return low | (top << _FOUR)
 
 
 def pack_meta(format: MatrixFormat, scales: Scales) -> U8:

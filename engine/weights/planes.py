@@ -1,35 +1,40 @@
 """Matrices into and out of the address space of a block (kernels/layout.py)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from ebbtide.engine.weights.codes import F32, U8, Codes, Scales, to_float
+from ebbtide.engine.weights.codes import F32, U8, Codes, to_float
 from ebbtide.engine.weights.lines import LinePacker, pack_lines, unpack_lines
 from ebbtide.engine.weights.meta import pack_meta, unpack_meta
 from ebbtide.kernels.layout import LINE_BYTES, STRIP_ROWS, MatrixView
 
 
 def write_rows(
-    block: U8, view: MatrixView, first_row: int, codes: Codes, *, packer: LinePacker = pack_lines
+    put: Callable[[int, U8], None],
+    view: MatrixView,
+    first_row: int,
+    codes: Codes,
+    *,
+    packer: LinePacker = pack_lines,
 ) -> None:
-    """Write some rows of a matrix into its block.
+    """Store some rows of a matrix by calls of `put(offset in the block's address space, bytes)`.
 
-    `block` u8[span] is the block's whole address space, `first_row` a multiple of 16; only the matrix's last rows may
-    number other than a multiple of 16, and are padded with code 0 and scale 0.
+    `first_row` is a multiple of 16; only the matrix's last rows may number other than a multiple of 16, and
+    are padded with code 0 and scale 0.
     """
     shape = view.shape
     padded = _padded(codes)
     first, strips = first_row // STRIP_ROWS, padded.codes.shape[0] // STRIP_ROWS
     meta_at = view.meta_offset + first * shape.strip_meta_bytes
     meta = pack_meta(shape.format, padded.scales)
-    block[meta_at : meta_at + meta.size] = meta.reshape(-1)
+    put(meta_at, meta.reshape(-1))
     line_bytes = shape.groups * LINE_BYTES
     lines = np.empty((shape.format.planes, strips * line_bytes), np.uint8)
     packer(padded.codes, shape.format.planes, lines)
     for plane, offset in enumerate(view.plane_offsets):
-        at = offset + first * line_bytes
-        block[at : at + lines.shape[1]] = lines[plane]
+        put(offset + first * line_bytes, lines[plane])
 
 
 def _padded(codes: Codes) -> Codes:
@@ -37,15 +42,11 @@ def _padded(codes: Codes) -> Codes:
     extra = -codes.codes.shape[0] % STRIP_ROWS
     if not extra:
         return codes
-    scales = codes.scales
-    more = Scales(
-        *(np.pad(a, ((0, extra if a.size else 0), (0, 0))) for a in (scales.d, scales.m, scales.sc, scales.mn))
-    )
-    return replace(codes, codes=np.pad(codes.codes, ((0, extra), (0, 0))), scales=more)
+    return replace(codes, codes=np.pad(codes.codes, ((0, extra), (0, 0))), scales=codes.scales.padded(extra))
 
 
 def read_rows(block: U8, view: MatrixView, first_row: int, rows: int, width: int) -> Codes:
-    """Codes of rows first_row .. first_row + rows - 1 (strips are read whole); planes beyond `width` read as 0.
+    """Codes of `rows` rows from `first_row` on; planes beyond `width` read as 0.
 
     `block` needs to hold the meta data and the first `width` planes only.
     """
@@ -57,17 +58,17 @@ def read_rows(block: U8, view: MatrixView, first_row: int, rows: int, width: int
     span = slice(first * line_bytes, last * line_bytes)
     used = min(width, shape.format.planes)
     planes = [block[offset:][span] for offset in view.plane_offsets[:used]]
-    codes = unpack_lines(planes, (last - first) * STRIP_ROWS, shape.cols) << (shape.format.planes - used)
+    codes = unpack_lines(planes, (last - first) * STRIP_ROWS, shape.cols)
+    codes <<= np.uint8(shape.format.planes - used)
     kept = slice(first_row - first * STRIP_ROWS, first_row - first * STRIP_ROWS + rows)
     scales = unpack_meta(shape.format, meta.reshape(last - first, -1), shape.cols)
-    arrays = (scales.d, scales.m, scales.sc, scales.mn)
-    return Codes(shape.format, codes[kept], Scales(*(a[kept] if a.size else a for a in arrays)))
+    return Codes(shape.format, codes[kept], scales.rows(kept))
 
 
 def dequantise(
     block: U8, view: MatrixView, width: int = 8, *, first_row: int = 0, rows: int | None = None
 ) -> F32:
-    """Weights f32[rows, K] of a matrix at `width` planes; every row unless told otherwise. Width 0 is absent: refused."""
+    """Weights f32[rows, K] of a matrix at `width` >= 1 planes; every row unless told otherwise."""
     if width < 1:
         raise ValueError("a matrix of width 0 has no weights")
     count = view.shape.rows - first_row if rows is None else rows

@@ -14,8 +14,8 @@ def _half(blocks: U8, at: int) -> F16:
 def _six_bit_scales(packed: U8) -> tuple[U8, U8]:
     """(scales, minimums) u8[rows, supers * 8] from the 12 bytes of Q4_K and Q5_K.
 
-    Bytes 0-3: 6 bits of scales 0-3, 4-7: of minimums 0-3; bytes 8-11: low nibbles of scales 4-7 and, above them, of
-    minimums 4-7, whose top two bits are the top two bits of bytes 0-3 and 4-7.
+    Bytes 0-3: 6 bits of scales 0-3, 4-7: of minimums 0-3; bytes 8-11: low nibbles of scales 4-7 and, above
+    them, of minimums 4-7, whose top two bits are the top two bits of bytes 0-3 and 4-7.
     """
     first, second, third = packed[:, :, 0:4], packed[:, :, 4:8], packed[:, :, 8:12]
     scales = np.concatenate([first & 63, (third & 15) | ((first >> 2) & 48)], axis=2)
@@ -55,13 +55,14 @@ def decode_q5_k(raw: U8, rows: int, cols: int) -> Codes:
 
 
 def decode_q6_k(raw: U8, rows: int, cols: int) -> Codes:
-    """128 bytes of low nibbles, 64 bytes of 2 high bits, 16 signed sub-scales, d f16; in two halves of 128 weights."""
+    """128 bytes of low nibbles, 64 bytes of 2 high bits (each in two halves of 128 weights), 16 signed
+    sub-scales, d f16."""
     blocks = raw.reshape(rows, cols // 256, 210)
     low = blocks[:, :, :128].reshape(rows, -1, 2, 1, 64)
     shift = np.array([0, 4], np.uint8)[:, None]
-    codes = ((low >> shift) & 15).reshape(rows, -1, 2, 4, 32)
+    codes = ((low >> shift) & np.uint8(15)).reshape(rows, -1, 2, 4, 32)
     high = blocks[:, :, 128:192].reshape(rows, -1, 2, 1, 32)
     shift = np.array([0, 2, 4, 6], np.uint8)[:, None]
-    codes |= ((high >> shift) & 3) << 4
+    codes |= ((high >> shift) & np.uint8(3)) << np.uint8(4)
     sub_scales = np.ascontiguousarray(blocks[:, :, 192:208]).reshape(rows, -1)
     return Codes(FORMATS["Q6_K"], codes.reshape(rows, cols), Scales(_half(blocks, 208), sc=sub_scales))

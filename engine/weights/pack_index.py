@@ -1,0 +1,105 @@
+"""What a pack says about itself: the model, the shapes of its blocks, and the file it was made from."""
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from ebbtide.engine.errors import ModelError
+from ebbtide.engine.gguf import GgufFile
+from ebbtide.engine.model.mapping import Kind
+from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.weights.source import Shapes
+from ebbtide.kernels.layout import FORMATS, BlockLayout, MatrixShape, block_layout
+
+PACK_VERSION = 1
+VERSION_KEY = "ebbtide.pack.version"
+INDEX_KEY = "ebbtide.pack.index"
+REPORT_TENSOR = "report"
+"""Notices as JSON, padded with spaces: they are known only when the header has long been written."""
+REPORT_BYTES = 4096
+
+
+class SourceIdentity(msgspec.Struct, frozen=True):
+    """Tells whether a file is still the one that was packed."""
+
+    name: str
+    size_bytes: int
+    mtime_ns: int
+    header_sha256: str
+
+
+class MatrixRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A matrix of a block."""
+
+    rows: int
+    cols: int
+    format: str
+
+
+Records = tuple[MatrixRecord, ...]
+
+
+class PackIndex(msgspec.Struct, frozen=True):
+    """All that a load needs beside the bytes. `experts` has one entry per layer, none in a dense model."""
+
+    page_bytes: int
+    floor_planes: int
+    source: SourceIdentity
+    spec: ModelSpec
+    dense: dict[str, Records]
+    vectors: dict[str, tuple[int, ...]]
+    experts: tuple[dict[Kind, Records], ...]
+
+    def dense_layout(self, name: str) -> BlockLayout:
+        return block_layout(shapes_of(self.dense[name]), page_bytes=0, floor_planes=8)
+
+    def expert_layout(self, layer: int, kind: Kind) -> BlockLayout:
+        shapes = shapes_of(self.experts[layer][kind])
+        return block_layout(shapes, page_bytes=self.page_bytes, floor_planes=self.floor_planes)
+
+
+def records_of(shapes: Shapes) -> Records:
+    """Shapes as they are stored."""
+    return tuple(MatrixRecord(shape.rows, shape.cols, shape.format.name) for shape in shapes)
+
+
+def shapes_of(records: Records) -> list[MatrixShape]:
+    """Stored shapes. Raises KeyError for a format that this version does not know."""
+    return [MatrixShape(record.rows, record.cols, FORMATS[record.format]) for record in records]
+
+
+def block_tensor(name: str) -> str:
+    """The tensor that holds a dense block."""
+    return f"block.{name}"
+
+
+def vector_tensor(name: str) -> str:
+    """The tensor that holds an f32 array."""
+    return f"vector.{name}"
+
+
+def bank_tensor(layer: int, kind: Kind) -> str:
+    """The tensor that holds the address spaces of a layer's experts, back to back."""
+    return f"experts.{layer}.{kind}"
+
+
+def identify(file: GgufFile) -> SourceIdentity:
+    """The identity of a model file as it is on disk now. Raises ModelError where it cannot be read."""
+    try:
+        status = file.path.stat()
+        with file.path.open("rb") as stream:
+            header = stream.read(file.data_offset)
+    except OSError as error:
+        raise ModelError(
+            f"{file.path.name} cannot be read: {error.strerror}",
+            hint="Check the path, its permissions and the disk.",
+        ) from error
+    digest = hashlib.sha256(header).hexdigest()
+    return SourceIdentity(file.path.name, status.st_size, status.st_mtime_ns, digest)
+
+
+def pack_path_for(model_path: Path, cache_dir: Path) -> Path:
+    """Where the pack of a model belongs: one place per resolved path."""
+    where = hashlib.sha256(str(model_path.resolve()).encode()).hexdigest()[:12]
+    return cache_dir / "packs" / f"{model_path.stem}-{where}.pack.gguf"

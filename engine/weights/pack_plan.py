@@ -1,0 +1,139 @@
+"""The plan of a pack: its header and, for every block, where it goes and what it is made of."""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+from gguf.constants import GGMLQuantizationType, Keys
+
+from ebbtide.engine.gguf import KeyType
+from ebbtide.engine.model.mapping import KINDS, Kind, Parts
+from ebbtide.engine.weights.direct import DIRECT_ALIGN
+from ebbtide.engine.weights.gguf_header import NUMBER, TEXT, Entry, encode_header
+from ebbtide.engine.weights.gguf_source import GgufSource
+from ebbtide.engine.weights.pack_index import (
+    INDEX_KEY,
+    PACK_VERSION,
+    REPORT_BYTES,
+    REPORT_TENSOR,
+    VERSION_KEY,
+    PackIndex,
+    bank_tensor,
+    block_tensor,
+    identify,
+    records_of,
+    vector_tensor,
+)
+from ebbtide.engine.weights.source import expert_shapes
+from ebbtide.kernels.layout import BlockLayout
+
+
+class Unit(NamedTuple):
+    """A piece of work: a block (`parts`, `layout`) or a vector (its name), and its bytes in the pack."""
+
+    offset: int
+    nbytes: int
+    parts: Parts = ()
+    layout: BlockLayout | None = None
+    vector: str = ""
+
+
+@dataclass(frozen=True)
+class PackPlan:
+    """`units` lie in the order of the file and fill it but for header and report."""
+
+    index: PackIndex
+    header: bytes
+    units: tuple[Unit, ...]
+    report_offset: int
+
+    @property
+    def header_sha256(self) -> str:
+        """Tells plans apart: the header holds the index, and so the source's identity."""
+        return hashlib.sha256(self.header).hexdigest()
+
+    @property
+    def total_bytes(self) -> int:
+        return self.report_offset + REPORT_BYTES
+
+
+class _Table:
+    """Hands out places in the data section."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.end = 0
+
+    def place(self, name: str, shape: tuple[int, ...], kind: GGMLQuantizationType, nbytes: int) -> int:
+        offset = -(-self.end // DIRECT_ALIGN) * DIRECT_ALIGN
+        self.entries.append(Entry(name, shape, kind, offset))
+        self.end = offset + nbytes
+        return offset
+
+
+def plan_pack(source: GgufSource) -> PackPlan:
+    """Lay out the pack of a model; equal files and settings give equal plans."""
+    index, table, units = _index(source), _Table(), []
+    units += [_vector_unit(table, name, shape) for name, shape in index.vectors.items()]
+    for name, parts in source.map.dense.items():
+        layout = index.dense_layout(name)
+        size = layout.span_bytes
+        at = table.place(block_tensor(name), (size,), GGMLQuantizationType.I8, size)
+        units.append(Unit(at, size, parts, layout))
+    for layer in range(len(index.experts)):
+        for kind in KINDS:
+            units += _bank_units(table, index, source, layer, kind)
+    report = table.place(REPORT_TENSOR, (REPORT_BYTES,), GGMLQuantizationType.I8, REPORT_BYTES)
+    header = encode_header(_keys(source, index), table.entries)
+    placed = tuple(unit._replace(offset=len(header) + unit.offset) for unit in units)
+    return PackPlan(index, header, placed, len(header) + report)
+
+
+def _vector_unit(table: _Table, name: str, shape: tuple[int, ...]) -> Unit:
+    nbytes = 4 * math.prod(shape)
+    at = table.place(vector_tensor(name), shape, GGMLQuantizationType.F32, nbytes)
+    return Unit(at, nbytes, vector=name)
+
+
+def _bank_units(table: _Table, index: PackIndex, source: GgufSource, layer: int, kind: Kind) -> list[Unit]:
+    blocks, layout = source.map.experts[layer, kind], index.expert_layout(layer, kind)
+    span = layout.span_bytes
+    shape = (len(blocks), span)
+    at = table.place(bank_tensor(layer, kind), shape, GGMLQuantizationType.I8, len(blocks) * span)
+    return [Unit(at + expert * span, span, parts, layout) for expert, parts in enumerate(blocks)]
+
+
+def _index(source: GgufSource) -> PackIndex:
+    experts = {at: records_of(shapes) for at, shapes in expert_shapes(source.map).items()}
+    layers = range(source.spec.layers if experts else 0)
+    return PackIndex(
+        page_bytes=source.page_bytes,
+        floor_planes=source.floor_planes,
+        source=identify(source.file),
+        spec=source.spec,
+        dense={
+            name: records_of(tuple(part.shape for part in parts)) for name, parts in source.map.dense.items()
+        },
+        vectors={name: source.vector_shape(name) for name in source.map.vectors},
+        experts=tuple({kind: experts[layer, kind] for kind in KINDS} for layer in layers),
+    )
+
+
+def _keys(source: GgufSource, index: PackIndex) -> dict[str, tuple[KeyType, object]]:
+    metadata = source.file.metadata
+    keys = {key: (metadata.types[key], metadata[key]) for key in metadata}
+    keys[Keys.General.ALIGNMENT] = (NUMBER, DIRECT_ALIGN)
+    keys[VERSION_KEY] = (NUMBER, PACK_VERSION)
+    keys[INDEX_KEY] = (TEXT, msgspec.json.encode(index).decode())
+    return keys
+
+
+def encode_report(notices: list[str]) -> bytes:
+    """The report tensor's bytes: notices that do not fit are left out, last first."""
+    kept = list(notices)
+    while len(raw := json.dumps(kept).encode()) > REPORT_BYTES:
+        kept.pop()
+    return raw.ljust(REPORT_BYTES)

@@ -1,0 +1,151 @@
+"""Weights from a pack: the file image of a block is its address space, so reads go straight into pages."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from ebbtide.engine.errors import ModelError
+from ebbtide.engine.gguf import GgufFile, open_gguf
+from ebbtide.engine.model.mapping import KINDS, Kind
+from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.weights.codes import F32, U8
+from ebbtide.engine.weights.direct import DirectFile, Target
+from ebbtide.engine.weights.pack_index import (
+    INDEX_KEY,
+    PACK_VERSION,
+    REPORT_BYTES,
+    REPORT_TENSOR,
+    VERSION_KEY,
+    PackIndex,
+    bank_tensor,
+    block_tensor,
+    identify,
+    vector_tensor,
+)
+from ebbtide.engine.weights.source import check_targets, extent_range, vector_bytes
+from ebbtide.kernels.layout import BlockLayout
+
+_PACK_AGAIN = "Remove the pack and make it again with `ebbtide pack`."
+
+
+class PackSource:
+    """A `WeightSource` over a pack, with zero-copy reads of experts."""
+
+    def __init__(self, file: GgufFile) -> None:
+        self.file = file
+        self.index = _read_index(file)
+        self.spec: ModelSpec = self.index.spec
+        self.page_bytes = self.index.page_bytes
+        self._check_tensors()
+        self.reader = DirectFile(file.path)
+        self.notices = [*self._report(), *([self.reader.notice] if self.reader.notice else [])]
+
+    @cached_property
+    def static_bytes(self) -> int:
+        blocks = sum(self.dense_layout(name).span_bytes for name in self.index.dense)
+        return blocks + vector_bytes(self.index.vectors.values())
+
+    def matches(self, model: GgufFile) -> bool:
+        """Was the pack made from this very file, as it is now?"""
+        return identify(model) == self.index.source
+
+    def has(self, name: str) -> bool:
+        return name in self.index.dense or name in self.index.vectors
+
+    def dense_layout(self, name: str) -> BlockLayout:
+        return self._dense_layouts[name]
+
+    def read_dense(self, name: str, out: U8) -> None:
+        self.reader.read_into(self.file.tensors[block_tensor(name)].offset, out)
+
+    def vector(self, name: str) -> F32:
+        tensor = self.file.tensors[vector_tensor(name)]
+        values = self.reader.read(tensor.offset, tensor.nbytes).view(np.float32)
+        return values.reshape(self.index.vectors[name]).copy()
+
+    def expert_layout(self, layer: int, kind: Kind) -> BlockLayout:
+        return self._expert_layouts[layer, kind]
+
+    def read_expert(
+        self,
+        layer: int,
+        expert: int,
+        kind: Kind,
+        first_extent: int,
+        last_extent: int,
+        targets: Sequence[Target],
+    ) -> int:
+        layout = self.expert_layout(layer, kind)
+        start, end = extent_range(layout, first_extent, last_extent)
+        check_targets(targets, end - start)
+        if not 0 <= expert < self.spec.experts:
+            raise ValueError(f"expert {expert} of {self.spec.experts}")
+        bank = self.file.tensors[bank_tensor(layer, kind)].offset
+        return self.reader.scatter(bank + expert * layout.span_bytes + start, targets)
+
+    def close(self) -> None:
+        self.reader.close()
+
+    @cached_property
+    def _dense_layouts(self) -> dict[str, BlockLayout]:
+        return {name: self.index.dense_layout(name) for name in self.index.dense}
+
+    @cached_property
+    def _expert_layouts(self) -> dict[tuple[int, Kind], BlockLayout]:
+        layers = range(len(self.index.experts))
+        return {(layer, kind): self.index.expert_layout(layer, kind) for layer in layers for kind in KINDS}
+
+    def _check_tensors(self) -> None:
+        """Every block must be there with the size that its layout has. Raises ModelError."""
+        wanted = {block_tensor(name): self.dense_layout(name).span_bytes for name in self.index.dense}
+        wanted |= {vector_tensor(name): vector_bytes([shape]) for name, shape in self.index.vectors.items()}
+        for (layer, kind), layout in self._expert_layouts.items():
+            wanted[bank_tensor(layer, kind)] = layout.span_bytes * self.spec.experts
+        wanted[REPORT_TENSOR] = REPORT_BYTES
+        for name, nbytes in wanted.items():
+            found = self.file.tensors[name].nbytes if name in self.file.tensors else 0
+            if found != nbytes:
+                raise _damaged(self.file.path, f"{name} has {found} bytes instead of {nbytes}")
+
+    def _report(self) -> list[str]:
+        raw = self.reader.read(self.file.tensors[REPORT_TENSOR].offset, REPORT_BYTES).tobytes()
+        try:
+            return msgspec.json.decode(raw.rstrip(), type=list[str])
+        except msgspec.DecodeError as error:
+            raise _damaged(self.file.path, "its report is not readable") from error
+
+
+def is_pack(file: GgufFile) -> bool:
+    """Was this file written by `write_pack`?"""
+    return VERSION_KEY in file.metadata
+
+
+def open_pack(path: Path) -> PackSource:
+    """Open a pack. Raises ModelError when it is not one, is damaged, or has another version."""
+    return PackSource(open_gguf(path))
+
+
+def _read_index(file: GgufFile) -> PackIndex:
+    version = file.require_int(VERSION_KEY)
+    if version != PACK_VERSION:
+        raise ModelError(
+            f"{file.path.name} is a pack of version {version}; this ebbtide reads version {PACK_VERSION}",
+            hint=_PACK_AGAIN,
+        )
+    try:
+        index = msgspec.json.decode(file.require_str(INDEX_KEY), type=PackIndex)
+        for name in index.dense:
+            index.dense_layout(name)
+        for layer, kinds in enumerate(index.experts):
+            for kind in kinds:
+                index.expert_layout(layer, kind)
+    except (msgspec.DecodeError, LookupError, ValueError) as error:
+        raise _damaged(file.path, "its index is not readable") from error
+    return index
+
+
+def _damaged(path: Path, what: str) -> ModelError:
+    return ModelError(f"The pack {path.name} is damaged: {what}", hint=_PACK_AGAIN)

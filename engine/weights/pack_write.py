@@ -1,0 +1,128 @@
+"""Making a pack: planned first, converted by two threads, resumable after a kill at any point."""
+
+import errno
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from ebbtide.engine.errors import FitError, ModelError
+from ebbtide.engine.gguf import open_gguf
+from ebbtide.engine.weights.codes import U8
+from ebbtide.engine.weights.convert import Losses, Put, convert_block
+from ebbtide.engine.weights.gguf_source import GgufSource
+from ebbtide.engine.weights.pack_index import identify
+from ebbtide.engine.weights.pack_part import PartFile
+from ebbtide.engine.weights.pack_plan import PackPlan, Unit, encode_report, plan_pack
+
+Progress = Callable[[int, int], None]
+"""(bytes done, bytes in all)."""
+
+WORKERS = 2
+_AHEAD = 4
+_FLUSH_BYTES = 64 << 20
+
+
+def write_pack(
+    source_path: Path,
+    out_path: Path,
+    *,
+    page_bytes: int,
+    floor_planes: int = 2,
+    progress: Progress = lambda done, total: None,
+    resume: bool = True,
+) -> Path:
+    """Write the pack of a model and return its path; `out_path` appears only when it is whole.
+
+    Whatever ends the work early, also an exception from `progress`, leaves `OUT.part` and `OUT.part.json`,
+    from which the next call goes on (unless `resume` is false or the model has changed): the result has the
+    same bytes as that of an uninterrupted run. Raises FitError when the disk is or becomes too small,
+    ModelError when the model is not usable, changes meanwhile, or is being packed by another process.
+    """
+    source = GgufSource(open_gguf(source_path), page_bytes=page_bytes, floor_planes=floor_planes)
+    try:
+        plan = plan_pack(source)
+        out_path.parent.mkdir(parents=True, exist_ok=True)
+        with PartFile(out_path, plan, resume=resume) as part, _disk_errors(part, plan):
+            part.check_space()
+            _write_units(source, plan, part, progress)
+            part.write(plan.report_offset, np.frombuffer(encode_report(part.losses.notices()), np.uint8))
+            _check_unchanged(source, plan, part)
+            part.publish()
+    finally:
+        source.close()
+    return out_path
+
+
+def _write_units(source: GgufSource, plan: PackPlan, part: PartFile, progress: Progress) -> None:
+    """Convert what is not done yet, in order, with a checkpoint now and then."""
+    flushed = sum(unit.nbytes for unit in plan.units[: part.done])
+    done, total = flushed, sum(unit.nbytes for unit in plan.units)
+    progress(done, total)
+    for count, unit, losses in _converted(source, plan, part):
+        part.losses.merge(losses)
+        done += unit.nbytes
+        if done - flushed >= _FLUSH_BYTES or done == total:
+            part.checkpoint(count)
+            flushed = done
+        progress(done, total)
+
+
+def _converted(source: GgufSource, plan: PackPlan, part: PartFile) -> Iterator[tuple[int, Unit, Losses]]:
+    """(units done, unit, its losses) in order, while a few more are being worked on."""
+    pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="ebbtide-pack")
+    waiting: deque[Future[Losses]] = deque()
+    ahead = iter(plan.units[part.done :])
+    try:
+        for count in range(part.done, len(plan.units)):
+            while len(waiting) < _AHEAD and (unit := next(ahead, None)):
+                waiting.append(pool.submit(_write_unit, source, unit, part))
+            losses = waiting.popleft().result()
+            yield count + 1, plan.units[count], losses
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _write_unit(source: GgufSource, unit: Unit, part: PartFile) -> Losses:
+    losses = Losses()
+    if unit.layout is None:
+        part.write(unit.offset, source.vector(unit.vector).reshape(-1).view(np.uint8))
+    else:
+        convert_block(source.reader.read, unit.parts, unit.layout, _put_at(part, unit.offset), losses)
+    return losses
+
+
+def _put_at(part: PartFile, start: int) -> Put:
+    def put(at: int, data: U8) -> None:
+        part.write(start + at, data)
+
+    return put
+
+
+def _check_unchanged(source: GgufSource, plan: PackPlan, part: PartFile) -> None:
+    if identify(source.file) != plan.index.source:
+        part.discard()
+        raise ModelError(
+            f"{source.file.path.name} changed while it was being packed",
+            hint="Wait until its download or copy has ended, then pack it again.",
+        )
+
+
+@contextmanager
+def _disk_errors(part: PartFile, plan: PackPlan) -> Iterator[None]:
+    """Turn failed writes into errors that say what to do; what is good so far stays for the next call."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise FitError(
+                f"The disk became full while {part.out_path.name} was written ({plan.total_bytes >> 20} MiB)",
+                hint=f"Free some space in {part.path.parent} and pack again: it goes on where it stopped.",
+            ) from error
+        raise ModelError(
+            f"{part.path.name} cannot be written: {error.strerror or error}",
+            hint=f"Check {part.path.parent} and its disk, or choose another place with --out.",
+        ) from error
