@@ -9,18 +9,18 @@ from typing import Any, Literal
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter
 from numpy.typing import NDArray
-from random_blocks import random_matrix
-from tiny_vocab import CHATML, CONTROLS, tiny_vocab
+from tests.helpers.random_blocks import random_matrix
+from tests.helpers.tiny_vocab import CHATML, CONTROLS, tiny_vocab
 
 Family = Literal["llama", "mixtral", "qwen2moe", "qwen3moe"]
 """`llama` is dense, `mixtral` the llama architecture with experts."""
 Tensor = tuple[str, tuple[int, ...], float]
-"""Name, shape in rows-first order, and the standard deviation of the weights (0: a vector of values near one)."""
+"""Name, shape in rows-first order, standard deviation of the weights (0: an F32 vector, values near one)."""
 
 
 @dataclass(frozen=True)
 class TinyShape:
-    """Dimensions of a tiny model. Rows of K-quants need multiples of 256 in d_model, d_ff and heads * head_dim."""
+    """Dimensions of a tiny model. K-quants need multiples of 256 in d_model, d_ff and heads * head_dim."""
 
     layers: int = 2
     d_model: int = 64
@@ -51,9 +51,9 @@ def write_tiny(
 ) -> Path:
     """Write a model and return its path.
 
-    quant: GGUF type of every matrix; `types` overrides it by tensor-name pattern ("blk.*.ffn_down_exps.weight": "Q5_1").
-    tied: no output matrix. legacy_experts: one tensor per expert, as old Mixtral files have it. rope_factors: adds
-    `rope_freqs.weight`. metadata: keys added, or with None left out. drop: patterns of tensors left out.
+    quant: GGUF type of every matrix; `types` overrides it by pattern, e.g. {"blk.*.ffn_down_exps.*": "Q5_1"}.
+    tied: no output matrix. legacy_experts: one tensor per expert, as old Mixtral files have it. rope_factors:
+    adds `rope_freqs.weight`. metadata: keys added, or with None left out. drop: patterns of tensors left out.
     shape: fields of `TinyShape`. The same arguments give the same bytes.
     """
     sizes = TinyShape(**shape)
@@ -61,9 +61,9 @@ def write_tiny(
     tokens, _, _ = tiny_vocab()
     writer = GGUFWriter(path, _architecture(family))
     _add_metadata(writer, _metadata(family, sizes) | dict(metadata or {}))
-    for name, dims, std in _tensors(family, sizes, len(tokens), tied, legacy_experts, rope_factors):
-        if not any(fnmatch(name, pattern) for pattern in drop):
-            _add_tensor(writer, rng, name, dims, std, _type_of(name, quant, types or {}))
+    for tensor in _tensors(family, sizes, len(tokens), tied, legacy_experts, rope_factors):
+        if not any(fnmatch(tensor[0], pattern) for pattern in drop):
+            _add_tensor(writer, rng, tensor, _type_of(tensor[0], quant, types or {}))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -168,7 +168,7 @@ def _attention(blk: str, family: Family, sizes: TinyShape) -> Iterator[Tensor]:
 
 
 def _ffn(blk: str, suffix: str, shape: tuple[int, ...]) -> Iterator[Tensor]:
-    """Gate, up and down; `shape` is that of gate and up, rows first, with the experts in front where there are any."""
+    """Gate, up and down; `shape` is that of gate and up: [experts,] d_ff, d_model."""
     *front, d_ff, d_model = shape
     yield f"{blk}.ffn_gate{suffix}.weight", shape, 2 / np.sqrt(d_model)
     yield f"{blk}.ffn_up{suffix}.weight", shape, 2 / np.sqrt(d_model)
@@ -184,9 +184,8 @@ def _type_of(name: str, quant: str, types: Mapping[str, str]) -> str:
     return quant
 
 
-def _add_tensor(
-    writer: GGUFWriter, rng: np.random.Generator, name: str, shape: tuple[int, ...], std: float, type_name: str
-) -> None:
+def _add_tensor(writer: GGUFWriter, rng: np.random.Generator, tensor: Tensor, type_name: str) -> None:
+    name, shape, std = tensor
     if std == 0:
         near_one: NDArray[np.float32] = rng.uniform(0.5, 1.5, shape).astype(np.float32)
         writer.add_tensor(name, near_one)
