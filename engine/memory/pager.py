@@ -50,6 +50,14 @@ class _Layer:
         return [expert for expert, here in enumerate(self.resident) if here and expert not in pinned]
 
 
+def _distinct(experts: NDArray[np.integer]) -> list[int]:
+    """Sorted, without repeats. Sets win for a token's few experts, counting for a chunk's thousands."""
+    if experts.size <= 64:
+        return sorted(set(experts.ravel().tolist()))
+    found: list[int] = np.flatnonzero(np.bincount(experts.ravel())).tolist()
+    return found
+
+
 class Pager:
     """Per-layer caches of whole experts over the arena; used by the step thread alone.
 
@@ -83,7 +91,7 @@ class Pager:
         return self._table.blocks[layer][1]
 
     def groups(self, layer: int, experts: NDArray[np.integer]) -> Iterator[U8]:
-        """Make the distinct `experts` of one event resident, group by group.
+        """Make all of `experts` (of one event; any shape, repeats allowed) resident, group by group.
 
         Yields masks u8[E]; until the next one is asked for, every routed expert with mask 1 is resident and
         pinned. Each routed expert has mask 1 in exactly one group. A mask may be the live table of residents
@@ -94,7 +102,7 @@ class Pager:
         if self._fill is not None:
             self.settle()
         state = self._layers[layer]
-        wanted = experts.tolist()
+        wanted = _distinct(experts)
         state.policy.touch(wanted)
         resident = state.resident
         missing = [expert for expert in wanted if not resident[expert]]
