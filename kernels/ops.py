@@ -1,7 +1,7 @@
-"""The operations a forward pass is made of: one protocol, several implementations (`kernels/dispatch.py` picks one).
+"""The operations a forward pass is made of: one protocol, several implementations (see `kernels/dispatch.py`).
 
-Buffers are C-contiguous numpy arrays unless a row stride is allowed by name. Every operation gives a row the same
-bits whatever its neighbours, the number of rows and the number of threads. One call at a time per object.
+Buffers are C-contiguous numpy arrays unless a row stride is allowed by name. Every operation gives a row the
+same bits whatever its neighbours, the number of rows and the number of threads. One call at a time per object.
 """
 
 from dataclasses import dataclass, field
@@ -96,7 +96,7 @@ class WorkspaceShape:
 
 
 class Ops(Protocol):
-    """What the forward pass calls. Shapes are named in each docstring; nothing is returned, outputs are written."""
+    """What the forward pass calls. Each docstring names the shapes; outputs are written, not returned."""
 
     @property
     def name(self) -> str: ...
@@ -149,7 +149,7 @@ class Ops(Protocol):
     def kv_write(
         self, k: F32, v: F32, positions: I32, block_table: I32, kv: KvLayout, pages: Pages
     ) -> None:
-        """Store k, v [M, Hkv, d] (row stride may exceed) at `positions`; block_table[B] = pages of a layer."""
+        """Store k, v [M, Hkv, d] at `positions`; row strides may exceed H*d; block_table[B]: pages of a layer."""
 
     def attention(
         self,
@@ -161,7 +161,7 @@ class Ops(Protocol):
         scale: float,
         out: F32,
     ) -> None:
-        """out[M, H*d] = causal attention of q[M, H, d] (row stride may exceed): row m sees 0..positions[m]."""
+        """out[M, H*d]: causal attention of q[M, H, d] (row stride may exceed); row m sees 0..positions[m]."""
 
     def router(self, x: F32, w: F32, top_k: int, normalise: bool, idx: I32, weights: F32) -> None:
         """softmax(x[M, D] w[E, D]^T), largest k (ties: lower index first) into idx, weights [M, k]."""

@@ -1,6 +1,6 @@
 """The compiled library: finding it, loading it, calling it.
 
-It is plain C: pointers and integers in, a status out. `python packaging/build_kernels.py` builds it in the tree.
+It is plain C: pointers and integers in, a status out. `python packaging/build_kernels.py` builds it.
 """
 
 import ctypes

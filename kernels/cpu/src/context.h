@@ -22,7 +22,10 @@ struct Context {
 class Carver {
  public:
   explicit Carver(const Context& context)
-      : next_(reinterpret_cast<uintptr_t>(context.workspace)), end_(next_ + context.workspace_bytes) {}
+      : start_(reinterpret_cast<uintptr_t>(context.workspace)), next_(start_), end_(start_ + context.workspace_bytes) {}
+
+  // Cuts nothing: adds up what the same requests would need (`used`). The pointers handed out are not memory.
+  static Carver measure() { return Carver(); }
 
   template <typename T>
   T* take(size_t count) {
@@ -33,9 +36,13 @@ class Carver {
   }
 
   bool ok() const { return ok_; }
+  // Bytes taken so far, with what the first array may lose to alignment.
+  size_t used() const { return next_ - start_ + 64; }
 
  private:
-  uintptr_t next_, end_;
+  Carver() : start_(64), next_(64), end_(UINTPTR_MAX) {}
+
+  uintptr_t start_, next_, end_;
   bool ok_ = true;
 };
 

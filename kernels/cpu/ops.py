@@ -1,0 +1,21 @@
+"""`Ops` by the compiled library."""
+
+from ebbtide.kernels.cpu.attention_ops import AttentionOps, attention_workspace_bytes
+from ebbtide.kernels.cpu.library import Handle
+from ebbtide.kernels.cpu.linear_ops import LinearOps, declare, linear_workspace_bytes
+from ebbtide.kernels.ops import WorkspaceShape
+
+
+class CpuOps(LinearOps, AttentionOps, Handle):
+    """All operations on one instruction set with a fixed number of threads (the caller's is one of them)."""
+
+    def __init__(self, isa: str, threads: int, spin_us: int = 100) -> None:
+        super().__init__(isa, threads, spin_us)
+        declare(self._lib)
+        self.name = isa
+        self.threads = threads
+
+    def workspace_bytes(self, shape: WorkspaceShape) -> int:
+        """See `Ops.workspace_bytes`."""
+        linear = linear_workspace_bytes(self._context, shape)
+        return max(linear, attention_workspace_bytes(shape, self.threads))

@@ -1,0 +1,122 @@
+#include "product.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace eb {
+
+const LinearKernels& linear_kernels(Isa isa) {
+#if defined(__x86_64__) || defined(_M_X64)
+  if (isa == Isa::avx2 || isa == Isa::avx512) return kLinearAvx2;
+#endif
+  (void)isa;
+  return kLinearPortable;
+}
+
+namespace {
+
+size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+size_t scale_bytes(size_t groups) { return aligned(groups * 2 * kStripRows * sizeof(float)); }
+size_t meta_bytes(size_t groups) { return aligned(groups * 64); }  // HALF_MIN is the largest
+size_t codes_bytes() { return size_t{kPanelGroups} * kGroupCols * kStripRows * sizeof(int16_t); }
+
+}  // namespace
+
+ScratchSet::ScratchSet(Carver& carver, const Context& context, int cols, int rows)
+    : groups_(static_cast<size_t>(cols / kGroupCols)), rows_(static_cast<size_t>(rows)) {
+  bytes_ = 2 * scale_bytes(groups_) + meta_bytes(groups_) + codes_bytes() + rows_ * kStripRows * sizeof(float);
+  base_ = carver.take<uint8_t>(bytes_ * static_cast<size_t>(context.pool.threads()));
+}
+
+Scratch ScratchSet::of(int worker) const {
+  uint8_t* at = base_ + bytes_ * static_cast<size_t>(worker);
+  const auto next = [&at](size_t bytes) {
+    uint8_t* start = at;
+    at += bytes;
+    return start;
+  };
+  Scratch scratch;
+  scratch.s = reinterpret_cast<float*>(next(scale_bytes(groups_)));
+  scratch.m = reinterpret_cast<float*>(next(scale_bytes(groups_)));
+  scratch.meta = next(meta_bytes(groups_));
+  scratch.codes = reinterpret_cast<int16_t*>(next(codes_bytes()));
+  scratch.acc = reinterpret_cast<float*>(at);
+  return scratch;
+}
+
+namespace {
+
+Scales scales_from(const CodeBook& book, const Scratch& scratch, int group) {
+  const int per_group = book.form == Form::halves ? 2 * kStripRows : kStripRows;
+  return {scratch.s + group * per_group, scratch.m + group * kStripRows};
+}
+
+bool one_row(const LinearKernels& kernels, const CodeBook& book, Cursor& cursor, int strip, const ActGroup* row,
+             const Scratch& scratch) {
+  const int groups = cursor.view().groups();
+  Segment part;
+  for (int g = 0; g < groups; g += part.groups) {
+    if (!cursor.segment(strip, g, &part)) return false;
+    kernels.gemv(book, part, row + g, scales_from(book, scratch, g), scratch.acc);
+  }
+  return true;
+}
+
+bool expand_panel(const LinearKernels& kernels, const CodeBook& book, Cursor& cursor, int strip, int first, int groups,
+                  int16_t* codes) {
+  Segment part;
+  for (int g = 0; g < groups; g += part.groups) {
+    if (!cursor.segment(strip, first + g, &part)) return false;
+    part.groups = std::min(part.groups, groups - g);
+    kernels.expand(book, part, codes + g * kGroupCols * kStripRows);
+  }
+  return true;
+}
+
+// Tiles of nearly equal height, so that no tile is left with a single row.
+void panel_tiles(const LinearKernels& kernels, const CodeBook& book, int first, int groups, const ActGroup* const* rows,
+                 int count, const Scratch& scratch) {
+  const Scales scales = scales_from(book, scratch, first);
+  const int tiles = (count + kTileRows - 1) / kTileRows;
+  for (int i = 0; i < tiles; ++i) {
+    const int begin = static_cast<int>(int64_t{count} * i / tiles), end = static_cast<int>(int64_t{count} * (i + 1) / tiles);
+    const ActGroup* at[kTileRows];
+    for (int r = begin; r < end; ++r) at[r - begin] = rows[r] + first;
+    kernels.tile(book, scratch.codes, groups, at, end - begin, scales, scratch.acc + begin * kStripRows);
+  }
+}
+
+}  // namespace
+
+bool strip_product(const LinearKernels& kernels, Cursor& cursor, int strip, const ActGroup* const* rows, int count,
+                   const Scratch& scratch) {
+  const View& view = cursor.view();
+  if (cursor.width() == 0) return false;
+  const CodeBook book(view, cursor.width());
+  const uint8_t* meta = cursor.meta(strip, scratch.meta);
+  if (meta == nullptr) return false;
+  kernels.decode_scales(view.scale, meta, view.groups(), {scratch.s, scratch.m});
+  std::memset(scratch.acc, 0, sizeof(float) * kStripRows * static_cast<size_t>(count));
+  if (count == 1) return one_row(kernels, book, cursor, strip, rows[0], scratch);
+  for (int first = 0; first < view.groups(); first += kPanelGroups) {
+    const int groups = std::min(kPanelGroups, view.groups() - first);
+    if (!expand_panel(kernels, book, cursor, strip, first, groups, scratch.codes)) return false;
+    panel_tiles(kernels, book, first, groups, rows, count, scratch);
+  }
+  return true;
+}
+
+void quantise_rows(Context& context, const LinearKernels& kernels, const float* x, int64_t stride, int rows, int cols,
+                   ActGroup* out) {
+  const int groups = cols / kGroupCols;
+  const auto quantise = [&](int row, int) {
+    kernels.quantise(x + row * stride, cols, out + static_cast<int64_t>(row) * groups);
+  };
+  if (rows < 8)
+    for (int row = 0; row < rows; ++row) quantise(row, 0);
+  else
+    parallel_for(context.pool, rows, quantise);
+}
+
+}  // namespace eb

@@ -1,0 +1,40 @@
+// Products of single strips with any number of rows of x, and the scratch of a worker.
+#pragma once
+
+#include "block.h"
+#include "context.h"
+#include "linear_kernels.h"
+
+namespace eb {
+
+constexpr int kPanelGroups = 16;  // groups of a strip that are expanded at a time: 16 KiB, half of a first-level cache
+
+// Scratch of one worker. Sizes follow the largest matrix of a call.
+struct Scratch {
+  float* s;
+  float* m;
+  uint8_t* meta;
+  int16_t* codes;
+  float* acc;  // [rows][16]
+};
+
+// Cuts the scratch of all workers; `rows` = the most rows of x of one strip product.
+class ScratchSet {
+ public:
+  ScratchSet(Carver& carver, const Context& context, int cols, int rows);
+  Scratch of(int worker) const;
+
+ private:
+  size_t groups_, rows_, bytes_ = 0;
+  uint8_t* base_ = nullptr;
+};
+
+// scratch.acc[r][16] = rows[r] times the strip, for r < count; false when a page of the block is absent.
+bool strip_product(const LinearKernels& kernels, Cursor& cursor, int strip, const ActGroup* const* rows, int count,
+                   const Scratch& scratch);
+
+// Quantises x[rows][cols] (row stride in floats) into out[rows][cols / 32].
+void quantise_rows(Context& context, const LinearKernels& kernels, const float* x, int64_t stride, int rows, int cols,
+                   ActGroup* out);
+
+}  // namespace eb

@@ -1,0 +1,80 @@
+// 16 rows x 2 columns per step in plain C++.
+#pragma once
+
+#include "linear_kernels.h"
+
+namespace eb {
+namespace EB_ISA {
+
+struct Codes16 {
+  int16_t v[2 * kStripRows];
+};
+struct Sums16 {
+  int32_t v[kStripRows];
+};
+
+static inline Codes16 load_codes(const int16_t* p) {
+  Codes16 a;
+  std::memcpy(a.v, p, sizeof a.v);
+  return a;
+}
+static inline void store_codes(int16_t* p, const Codes16& a) { std::memcpy(p, a.v, sizeof a.v); }
+static inline Codes16 splat_codes(int16_t value) {
+  Codes16 a;
+  for (auto& v : a.v) v = value;
+  return a;
+}
+static inline Codes16 subtract(const Codes16& a, const Codes16& b) {
+  Codes16 r;
+  for (int i = 0; i < 2 * kStripRows; ++i) r.v[i] = static_cast<int16_t>(a.v[i] - b.v[i]);
+  return r;
+}
+static inline Sums16 splat_sums(int32_t value) {
+  Sums16 a;
+  for (auto& v : a.v) v = value;
+  return a;
+}
+static inline Sums16 zero_sums() { return splat_sums(0); }
+static inline F32 to_f32(const Sums16& sums, int vector) {
+  F32 r;
+  for (int i = 0; i < F32::kLanes; ++i) r.v[i] = static_cast<float>(sums.v[vector * F32::kLanes + i]);
+  return r;
+}
+static inline Sums16 dot(const Sums16& sums, const Codes16& codes, const int16_t* pair) {
+  Sums16 r;
+  for (int i = 0; i < kStripRows; ++i)
+    r.v[i] = sums.v[i] + codes.v[2 * i] * int32_t{pair[0]} + codes.v[2 * i + 1] * int32_t{pair[1]};
+  return r;
+}
+
+template <int B>
+static inline void prefetch_lines(const uint8_t* const*, int) {}
+
+// 8 x 8 bit transpose of a word: bit 8 r + c goes to bit 8 c + r.
+static inline uint64_t transpose(uint64_t x) {
+  uint64_t t = (x ^ (x >> 7)) & 0x00aa00aa00aa00aaull;
+  x ^= t ^ (t << 7);
+  t = (x ^ (x >> 14)) & 0x0000cccc0000ccccull;
+  x ^= t ^ (t << 14);
+  t = (x ^ (x >> 28)) & 0x00000000f0f0f0f0ull;
+  return x ^ t ^ (t << 28);
+}
+
+// Byte j of a half line holds row kRowOfPair[j / 2] (see kernels/layout.py).
+constexpr uint8_t kRowOfPair[kStripRows] = {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15};
+
+template <int B, typename Sink>
+static inline void expand_half(const uint8_t* const* lines, int offset, Sink sink) {
+  Codes16 pairs[8];
+  for (int j = 0; j < 32; ++j) {
+    uint64_t word = 0;
+    for (int p = 0; p < B; ++p) word |= static_cast<uint64_t>(lines[p][offset + j]) << 8 * (B - 1 - p);
+    word = transpose(word);
+    for (int i = 0; i < 8; ++i)
+      pairs[i].v[2 * kRowOfPair[j / 2] + (j & 1)] = static_cast<int16_t>(word >> 8 * i & 0xff);
+  }
+  for (int i = 0; i < 8; ++i) sink(i, pairs[i]);
+}
+
+}  // namespace EB_ISA
+}  // namespace eb

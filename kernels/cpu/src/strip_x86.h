@@ -1,0 +1,99 @@
+// 16 rows x 2 columns per step with 256-bit integers.
+#pragma once
+
+#include <immintrin.h>
+
+#include "linear_kernels.h"
+
+namespace eb {
+namespace EB_ISA {
+
+struct Codes16 {
+  __m256i rows0, rows8;
+};
+struct Sums16 {
+  __m256i rows0, rows8;
+};
+
+static inline __m256i load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+static inline Codes16 load_codes(const int16_t* p) { return {load_bytes(p), load_bytes(p + 16)}; }
+static inline void store_codes(int16_t* p, Codes16 a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.rows0);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 16), a.rows8);
+}
+static inline Codes16 splat_codes(int16_t value) { return {_mm256_set1_epi16(value), _mm256_set1_epi16(value)}; }
+static inline Codes16 subtract(Codes16 a, Codes16 b) {
+  return {_mm256_sub_epi16(a.rows0, b.rows0), _mm256_sub_epi16(a.rows8, b.rows8)};
+}
+static inline Sums16 zero_sums() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+static inline Sums16 splat_sums(int32_t value) { return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }
+static inline F32 to_f32(const Sums16& sums, int vector) {
+  return {_mm256_cvtepi32_ps(vector == 0 ? sums.rows0 : sums.rows8)};
+}
+
+static inline __m256i splat_pair(const int16_t* pair) {
+  int32_t both;
+  std::memcpy(&both, pair, 4);
+  return _mm256_set1_epi32(both);
+}
+
+static inline Sums16 dot(Sums16 sums, Codes16 codes, const int16_t* pair) {
+  const __m256i x = splat_pair(pair);
+  return {_mm256_add_epi32(sums.rows0, _mm256_madd_epi16(codes.rows0, x)),
+          _mm256_add_epi32(sums.rows8, _mm256_madd_epi16(codes.rows8, x))};
+}
+
+// Each plane is read as one stream; this far ahead of use, in bytes (measured: page ends stop the processor's own).
+constexpr int kPrefetchBytes = 1024;
+
+template <int B>
+static inline void prefetch_lines(const uint8_t* const* lines, int offset) {
+  for (int p = 0; p < B; ++p)
+    _mm_prefetch(reinterpret_cast<const char*>(lines[p] + offset + kPrefetchBytes), _MM_HINT_T0);
+}
+
+// One step of the 8 x 8 bit transpose: exchanges the high fields of `low` with the low fields of `high`.
+template <int kShift>
+static inline void exchange(__m256i& low, __m256i& high, __m256i mask) {
+  const __m256i change = _mm256_and_si256(_mm256_xor_si256(_mm256_srli_epi16(low, kShift), high), mask);
+  high = _mm256_xor_si256(high, change);
+  low = _mm256_xor_si256(low, _mm256_slli_epi16(change, kShift));
+}
+
+// The same where `high` is 0.
+template <int kShift>
+static inline void split(__m256i& low, __m256i& high, __m256i mask) {
+  high = _mm256_and_si256(_mm256_srli_epi16(low, kShift), mask);
+  low = _mm256_and_si256(low, mask);
+}
+
+// r[0 .. kLive) are the registers that are not 0.
+template <int kShift, int kLive>
+static inline void stage(__m256i (&r)[8], int mask_byte) {
+  const __m256i mask = _mm256_set1_epi8(static_cast<char>(mask_byte));
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    if ((i & kShift) != 0 || i >= kLive) continue;
+    if (i + kShift < kLive)
+      exchange<kShift>(r[i], r[i + kShift], mask);
+    else
+      split<kShift>(r[i], r[i + kShift], mask);
+  }
+}
+
+template <int B, typename Sink>
+static inline void expand_half(const uint8_t* const* lines, int offset, Sink sink) {
+  __m256i r[8];
+#pragma GCC unroll 8
+  for (int p = 0; p < B; ++p) r[B - 1 - p] = load_bytes(lines[p] + offset);
+  constexpr int kPairsLive = (B + 1) / 2 * 2, kFoursLive = (B + 3) / 4 * 4;
+  stage<1, B>(r, 0x55);
+  stage<2, kPairsLive>(r, 0x33);
+  stage<4, kFoursLive>(r, 0x0f);
+  const __m256i none = _mm256_setzero_si256();
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) sink(i, Codes16{_mm256_unpacklo_epi8(r[i], none), _mm256_unpackhi_epi8(r[i], none)});
+}
+
+}  // namespace EB_ISA
+}  // namespace eb

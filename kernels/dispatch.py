@@ -1,0 +1,38 @@
+"""Which implementation of `Ops` runs: picked once, when an engine starts."""
+
+from typing import Literal
+
+from ebbtide.kernels.ops import Ops
+
+IsaChoice = Literal["auto", "avx512", "avx2", "portable", "reference"]
+
+
+def pick(isa: IsaChoice = "auto", threads: int = 1) -> Ops:
+    """The operations on `isa`; "auto" is the best this machine runs, torch where the library is missing.
+
+    Raises ValueError for an instruction set that this machine or this build does not have, in words for a person.
+    """
+    if threads < 1:
+        raise ValueError(f"threads is {threads}, it must be 1 or more")
+    if isa == "reference":
+        return _reference(threads)
+    from ebbtide.kernels.cpu.library import ISAS, best_isa
+
+    try:
+        best = best_isa()
+    except OSError as error:
+        if isa == "auto":
+            return _reference(threads)
+        raise ValueError(f"the compiled kernels cannot be loaded: {error}") from error
+    chosen = best if isa == "auto" else isa
+    if chosen not in ISAS or ISAS.index(chosen) > ISAS.index(best):
+        raise ValueError(f"{isa!r} cannot run here; the best is {best!r}")
+    from ebbtide.kernels.cpu.ops import CpuOps
+
+    return CpuOps(chosen, threads)
+
+
+def _reference(threads: int) -> Ops:
+    from ebbtide.kernels.reference.ops import ReferenceOps
+
+    return ReferenceOps(threads)
