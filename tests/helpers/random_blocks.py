@@ -1,17 +1,20 @@
 """Random raw GGUF blocks of every type that ebbtide reads, with weights of a wished standard deviation."""
 
 import numpy as np
-from gguf import GGMLQuantizationType, quants
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
 U8 = NDArray[np.uint8]
 GROUP_TYPES = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
 SUPER_TYPES = ("Q4_K", "Q5_K", "Q6_K")
 FLOAT_TYPES = ("F32", "F16", "BF16")
+_HALVES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,)}
+_HALVES |= {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+"""Where the f16 scales of a block lie."""
 
 
 def random_matrix(rng: np.random.Generator, type_name: str, rows: int, cols: int, std: float) -> U8:
-    """Raw bytes u8[rows, row bytes]: normal weights for the types that the gguf package can quantise, else uniform codes."""
+    """Raw bytes u8[rows, row bytes]: normal weights where the gguf package can quantise, else uniform."""
     if type_name == "Q6_K":
         return _q6_k(rng, rows, cols, std)
     if type_name in SUPER_TYPES:
@@ -26,8 +29,9 @@ def _half_bytes(values: NDArray[np.float64]) -> U8:
 
 
 def _steps(rng: np.random.Generator, blocks: int, std: float, code_std: float) -> NDArray[np.float64]:
-    """Super-block steps, of either sign, that give about `std` with sub-scales near 48 and codes of `code_std`."""
-    return std / (48 * code_std) * rng.uniform(0.7, 1.3, blocks) * rng.choice([-1.0, 1.0], blocks)
+    """Steps of super-blocks, of either sign: about `std` with sub-scales near 48 and codes of `code_std`."""
+    steps: NDArray[np.float64] = rng.uniform(0.7, 1.3, blocks) * rng.choice([-1.0, 1.0], blocks)
+    return steps * (std / (48 * code_std))
 
 
 def _q4_or_q5_k(rng: np.random.Generator, type_name: str, rows: int, cols: int, std: float) -> U8:
@@ -49,3 +53,15 @@ def _q6_k(rng: np.random.Generator, rows: int, cols: int, std: float) -> U8:
     codes = rng.integers(0, 256, (blocks, 192), dtype=np.uint8)
     steps = _half_bytes(_steps(rng, blocks, std, 64 / np.sqrt(12)))
     return np.hstack([codes, sub_scales.view(np.uint8), steps]).reshape(rows, -1)
+
+
+def wild_matrix(rng: np.random.Generator, type_name: str, rows: int, cols: int) -> U8:
+    """Raw bytes u8[rows, row bytes], every bit random; f16 scales of either sign, finite, some zero."""
+    block_cols, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType[type_name]]
+    raw = rng.integers(0, 256, (rows * cols // block_cols, block_bytes), dtype=np.uint8)
+    for at in _HALVES[type_name]:
+        halves = rng.integers(0, 0x7C00, len(raw), dtype=np.uint16)
+        halves[rng.random(len(raw)) < 0.05] = 0
+        halves |= rng.integers(0, 2, len(raw), dtype=np.uint16) << np.uint16(15)
+        raw[:, at : at + 2] = halves.reshape(-1, 1).view(np.uint8)
+    return raw.reshape(rows, -1)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter
 from numpy.typing import NDArray
+
 from tests.helpers.random_blocks import random_matrix
 from tests.helpers.tiny_vocab import CHATML, CONTROLS, tiny_vocab
 
