@@ -5,11 +5,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ebbtide.app.session import error_of
-from ebbtide.engine.client import Died, EngineClient
+from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.messages import Failed, Made, Progress
 
 JOB_COMMAND = (sys.executable, "-m", "ebbtide.app.jobs")
 WAKE_S = 1.0
+
+
+def job_client(
+    arguments: Sequence[str],
+    log_path: Path | None,
+    on_event: Callable[[ClientEvent], None] | None = None,
+    command: Sequence[str] = JOB_COMMAND,
+) -> EngineClient:
+    """A client of `ebbtide.app.jobs ARGUMENTS`, not started yet: Progress..., then Made or Failed."""
+    return EngineClient(command=[*command, *arguments], log_path=log_path, on_event=on_event)
 
 
 def run_job(
@@ -24,7 +34,7 @@ def run_job(
 
     When this call is interrupted the job is asked to stop, and stopped two seconds later at the latest.
     """
-    client = EngineClient(command=[*command, *arguments], log_path=log_path)
+    client = job_client(arguments, log_path, command=command)
     client.start()
     made = Path()
     try:

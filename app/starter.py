@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ebbtide.app.background import run_job
+from ebbtide.app.background import job_client, run_job
 from ebbtide.app.paths import Paths
+from ebbtide.engine.client import ClientEvent, EngineClient
 
 STARTER = "starter"
 DEFAULT_QUANT = "Q8_0"
@@ -16,6 +17,15 @@ def starter_file(paths: Paths, quant: str = DEFAULT_QUANT) -> Path:
     return paths.models / f"starter-{quant}.gguf"
 
 
+def starter_fetcher(paths: Paths, on_event: Callable[[ClientEvent], None]) -> EngineClient:
+    """A client, not started yet, of a process that makes the default starter; it ends with a `Made` event."""
+    return job_client(job_arguments(paths, DEFAULT_QUANT), paths.engine_log, on_event)
+
+
+def job_arguments(paths: Paths, quant: str, *, force: bool = False) -> list[str]:
+    return ["starter", str(paths.models), quant, *(["force"] if force else [])]
+
+
 def make_starter(
     paths: Paths, quant: str, on_progress: Callable[[str, int, int], None], *, force: bool = False
 ) -> Path:
@@ -24,5 +34,4 @@ def make_starter(
     Raises NetworkError, FitError (disk), ModelError (a wrong hash) and EngineDied. Interrupted, the next call
     resumes or starts clean.
     """
-    arguments = ["starter", str(paths.models), quant, *(["force"] if force else [])]
-    return run_job(arguments, paths.engine_log, on_progress)
+    return run_job(job_arguments(paths, quant, force=force), paths.engine_log, on_progress)

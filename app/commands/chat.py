@@ -1,7 +1,13 @@
 """`ebbtide [MODEL]`: the chat."""
 
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
 import click
 
+from ebbtide.app.chat_session import ChatSession
+from ebbtide.app.commands.loading import find_load, prepare_load
 from ebbtide.app.context import AppContext
 from ebbtide.app.options import (
     EngineFlags,
@@ -11,6 +17,9 @@ from ebbtide.app.options import (
     refuse,
     sampling_options,
 )
+from ebbtide.app.plain import PlainChat
+from ebbtide.app.starter import starter_fetcher
+from ebbtide.engine.messages import Load, Sampling
 
 
 @click.command("chat", short_help="Chat with a model (the default command).")
@@ -34,4 +43,47 @@ def chat(
 ) -> None:
     """Chat with a model. `/help` inside tells the rest."""
     refuse("--chat", chat_id, {None})
-    raise NotImplementedError
+    wish = Wish(
+        system=system if system is not None else context.settings.chat.system,
+        sampling=choice.sampling(context.settings),
+        theme=theme or context.settings.chat.theme,
+    )
+    if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        chat_plainly(context, prepare_load(context, model, flags), wish)
+    else:
+        chat_on_screen(context, find_load(context, model, flags), wish)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What flags and settings say about the chat itself."""
+
+    system: str
+    sampling: Sampling
+    theme: str
+
+
+def chat_plainly(context: AppContext, load: Load, wish: Wish) -> None:
+    client = context.make_client()
+    session = ChatSession(client, load, system=wish.system, sampling=wish.sampling)
+    PlainChat(client, session).run()
+
+
+def chat_on_screen(context: AppContext, load: Load, wish: Wish) -> None:
+    """Open the full screen. Exits with the code of a signal that ended it."""
+    from ebbtide.app.chat_app import ChatApp, PostEvent  # Textual
+
+    def make_session(post_engine: PostEvent, post_fetcher: PostEvent) -> ChatSession:
+        missing = not Path(load.path).exists()
+        return ChatSession(
+            context.make_client(post_engine),
+            load,
+            system=wish.system,
+            sampling=wish.sampling,
+            fetcher=starter_fetcher(context.paths, post_fetcher) if missing else None,
+        )
+
+    app = ChatApp(make_session, wish.theme)
+    app.run()
+    if app.return_code:
+        sys.exit(app.return_code)

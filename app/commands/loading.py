@@ -18,12 +18,17 @@ from ebbtide.engine.messages import Load, Loaded
 
 
 def prepare_load(context: AppContext, model: str | None, flags: EngineFlags) -> Load:
-    """Find the file (making the starter if it is the one that is missing) and complete the command."""
-    name = model or context.settings.engine.model
-    path = resolve(name, context.paths)
-    load = flags.load(str(path), context.settings, str(context.paths.packs))
-    if not path.exists():
+    """As `find_load`, and the starter is made if it is the file that is missing."""
+    load = find_load(context, model, flags)
+    if not Path(load.path).exists():
         fetch_starter(context)
+    return load
+
+
+def find_load(context: AppContext, model: str | None, flags: EngineFlags) -> Load:
+    """Find the file and complete the command; only the starter's file may be missing."""
+    path = resolve(model or context.settings.engine.model, context.paths)
+    load = flags.load(str(path), context.settings, str(context.paths.packs))
     is_starter = path.parent == context.paths.models and path.name.startswith(f"{STARTER}-")
     return msgspec.structs.replace(load, pack="yes") if is_starter and load.pack == "ask" else load
 

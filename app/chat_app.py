@@ -1,0 +1,64 @@
+"""The Textual application around the chat screen: themes, signals, and the end of the engine."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from textual.app import App
+
+from ebbtide.app.chat_session import ChatSession
+from ebbtide.app.screens.chat import ChatScreen, EngineEvent
+from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED
+from ebbtide.app.themes import DARK, LIGHT, theme_name
+from ebbtide.engine.client import ClientEvent
+
+PostEvent = Callable[[ClientEvent], None]
+MakeSession = Callable[[PostEvent, PostEvent], ChatSession]
+"""Makes the session from two callbacks: for events of the engine, and of the fetcher."""
+
+
+class ChatApp(App[None]):
+    """`ebbtide [MODEL]`."""
+
+    CSS_PATH = Path(__file__).with_name("theme.tcss")
+    TITLE = "ebbtide"
+    ENABLE_COMMAND_PALETTE = True
+
+    def __init__(self, make_session: MakeSession, theme: str = "auto") -> None:
+        super().__init__()
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        self.theme = theme_name(theme)
+        self.session = make_session(self._post_engine, self._post_fetcher)
+        self._chat = ChatScreen(self.session)
+
+    def on_mount(self) -> None:
+        self.push_screen(self._chat)
+        self._restore_terminal_on_signals()
+
+    def on_unmount(self) -> None:
+        self.session.close()
+
+    def _post_engine(self, event: ClientEvent) -> None:
+        """Called on a client's reader thread; posting is safe from there."""
+        self._chat.post_message(EngineEvent(event))
+
+    def _post_fetcher(self, event: ClientEvent) -> None:
+        self._chat.post_message(EngineEvent(event, from_fetcher=True))
+
+    def _restore_terminal_on_signals(self) -> None:
+        """Without handlers these would leave the terminal in the application's mode."""
+        loop = asyncio.get_running_loop()
+        codes = {"SIGTERM": EXIT_TERMINATED, "SIGHUP": EXIT_TERMINATED, "SIGINT": EXIT_INTERRUPTED}
+        for name, code in codes.items():
+            number = getattr(signal, name, None)
+            if number is not None:
+                with suppress(
+                    NotImplementedError, RuntimeError, ValueError
+                ):  # Windows, or not the main thread
+                    loop.add_signal_handler(number, self._exit_with, code)
+
+    def _exit_with(self, code: int) -> None:
+        self.exit(return_code=code)

@@ -1,0 +1,61 @@
+"""Texts that the full screen and the plain chat share."""
+
+from ebbtide.app.chat_session import ChatSession
+from ebbtide.app.safe_text import format_bytes, safe_line
+from ebbtide.engine.messages import Finished, Memory
+
+HELP = """\
+Enter  send            Ctrl+J  new line          Up  recall what you wrote
+Esc or Ctrl+C  stop the answer                   Ctrl+D, or Ctrl+C twice  quit
+PageUp, PageDown  scroll                         Ctrl+P  commands and themes
+
+/new   begin a new chat        /pack  make a pack if the model needs one
+/help  this text               /bye   quit"""
+
+MEMORY_PARTS = (
+    ("static", "█", "dense"),
+    ("expert", "▓", "experts"),
+    ("kv", "▒", "KV"),
+    ("transient", "░", "work"),
+    ("free", "·", "free"),
+)
+"""Field of `Memory` without `_bytes`, its fill character, and the word shown."""
+
+
+def memory_parts(memory: Memory) -> list[tuple[str, str, str, int]]:
+    """(field, fill, word, bytes) of each part of the budget."""
+    return [(name, fill, word, getattr(memory, f"{name}_bytes")) for name, fill, word in MEMORY_PARTS]
+
+
+def describe_end(finished: Finished) -> str:
+    """A note for an answer that did not end by itself; empty for one that did."""
+    notes = {
+        "stop": "",
+        "length": "The answer reached its length limit.",
+        "cancelled": "Stopped.",
+        "context": "The context is full: the answer is cut off. /new begins a new chat.",
+        "kv_integrity": "The answer was ended: its memory of the chat was damaged. Ask again.",
+        "error": "The answer ended early because of an error. Ask again.",
+    }
+    note = notes[finished.finish_reason]
+    return f"{note} {safe_line(finished.message)}".strip() if finished.message else note
+
+
+def describe_error(session: ChatSession) -> str:
+    """What went wrong and what to do, in two lines."""
+    error = session.error
+    if error is None:
+        return ""
+    hint = "Type /pack to make one now." if session.needs_pack else error.hint
+    return f"{safe_line(str(error))}\n{safe_line(hint)}"
+
+
+def describe_progress(session: ChatSession) -> str:
+    """ "loading planes 34 % of 738 MB", or an empty string."""
+    progress = session.progress
+    if progress is None:
+        return ""
+    stage = safe_line(progress.stage)
+    if progress.total <= 0:
+        return stage
+    return f"{stage} {min(progress.done / progress.total, 1):.0%} of {format_bytes(progress.total)}"

@@ -1,0 +1,1 @@
+"""One idea each; none of them talks to the engine."""

@@ -1,0 +1,117 @@
+"""The multi-line prompt: Enter sends, Ctrl+J breaks the line, Up recalls, Ctrl+C never loses a draft."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import TextArea
+
+from ebbtide.app.safe_text import safe
+
+
+class Prompt(TextArea):
+    """Posts `Submitted`, `StopAsked` and `QuitAsked`; knows nothing of the chat."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Send", priority=True, id="prompt.send"),
+        Binding("ctrl+j,shift+enter,alt+enter", "break_line", "New line", show=False, id="prompt.newline"),
+        Binding("up", "older", "Recall", show=False, id="prompt.older"),
+        Binding("down", "newer", "Recall", show=False, id="prompt.newer"),
+        Binding("escape", "stop", "Stop", show=False, id="prompt.stop"),
+        Binding(
+            "ctrl+c", "interrupt", "Stop, clear or quit", priority=True, show=False, id="prompt.interrupt"
+        ),
+        Binding("ctrl+d", "end", "Quit", priority=True, show=False, id="prompt.quit"),
+    ]
+
+    @dataclass
+    class Submitted(Message):
+        """The person sent this text."""
+
+        text: str
+
+    @dataclass
+    class StopAsked(Message):
+        """Esc, or Ctrl+C with nothing to copy; Ctrl+C stops an answer, else clears the prompt, else quits."""
+
+        is_ctrl_c: bool
+
+    class QuitAsked(Message):
+        """Ctrl+D on an empty prompt."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            soft_wrap=True,
+            show_line_numbers=False,
+            tab_behavior="focus",
+            compact=True,
+            placeholder="Ask about code ...",
+            highlight_cursor_line=False,
+        )
+        self._history: list[str] = []
+        self._at = 0
+        self._draft = ""
+
+    def remember(self, text: str) -> None:
+        """Put `text` one Up away."""
+        if text.strip() and (not self._history or self._history[-1] != text):
+            self._history.append(text)
+        self._at = len(self._history)
+        self._draft = ""
+
+    def take_draft(self) -> None:
+        """Clear the prompt; its text is one Up away."""
+        self.remember(self.text)
+        self.text = ""
+
+    def action_submit(self) -> None:
+        text = self.text
+        if text.strip():
+            self.take_draft()
+            self.post_message(self.Submitted(text))
+
+    def action_break_line(self) -> None:
+        self.insert("\n")
+
+    def action_stop(self) -> None:
+        self.post_message(self.StopAsked(is_ctrl_c=False))
+
+    def action_interrupt(self) -> None:
+        if self.selected_text:
+            self.action_copy()
+        else:
+            self.post_message(self.StopAsked(is_ctrl_c=True))
+
+    def action_end(self) -> None:
+        if self.text:
+            self.action_delete_right()
+        else:
+            self.post_message(self.QuitAsked())
+
+    def action_older(self) -> None:
+        """Up on the first line walks back through what was sent."""
+        if self.cursor_location[0] > 0 or self._at == 0:
+            self.action_cursor_up()
+            return
+        if self._at == len(self._history):
+            self._draft = self.text
+        self._show(self._at - 1)
+
+    def action_newer(self) -> None:
+        if self.cursor_location[0] < self.document.line_count - 1 or self._at >= len(self._history):
+            self.action_cursor_down()
+            return
+        self._show(self._at + 1)
+
+    def _show(self, position: int) -> None:
+        self._at = position
+        self.text = self._history[position] if position < len(self._history) else self._draft
+        self.move_cursor(self.document.end)
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        """Pasted control characters would reach the terminal again when they are drawn."""
+        event.prevent_default()
+        event.stop()
+        self.insert(safe(event.text.replace("\r\n", "\n").replace("\r", "\n")))

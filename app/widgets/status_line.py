@@ -1,0 +1,88 @@
+"""One line about the model: name, what it does, speed, context."""
+
+from typing import ClassVar
+
+import msgspec
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from ebbtide.app.chat_session import BUSY, ChatSession, Phase
+from ebbtide.app.chat_text import describe_progress
+from ebbtide.app.safe_text import safe_line
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What the line draws: an immutable picture of a session."""
+
+    name: str = ""
+    phase: Phase = Phase.STARTING
+    detail: str = ""
+    speed_tok_s: float = 0.0
+    context_used: int = 0
+    context_size: int = 0
+
+
+def status_of(session: ChatSession, fallback_name: str) -> Status:
+    """Take the picture."""
+    snapshot, loaded = session.snapshot, session.loaded
+    reading = session.phase is Phase.READING
+    detail = describe_progress(session)
+    if reading and snapshot is not None and snapshot.prompt_tokens:
+        detail = f"{snapshot.prompt_done:,} of {snapshot.prompt_tokens:,} tokens"
+    speed = 0.0 if snapshot is None else (snapshot.prefill_tok_s if reading else snapshot.decode_tok_s)
+    return Status(
+        name=safe_line(loaded.name if loaded is not None else fallback_name),
+        phase=session.phase,
+        detail=detail,
+        speed_tok_s=speed,
+        context_used=snapshot.context_used if snapshot is not None else 0,
+        context_size=loaded.ctx if loaded is not None else 0,
+    )
+
+
+class StatusLine(Widget):
+    """Draws a `Status`: the model on the left, figures on the right."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "status--name",
+        "status--ready",
+        "status--busy",
+        "status--bad",
+        "status--figure",
+    }
+
+    status: reactive[Status] = reactive(Status())
+
+    def render(self) -> Content:
+        status = self.status
+        left = Content.assemble(
+            (status.name, self.get_visual_style("status--name")),
+            "  ",
+            (self._mark(), self.get_visual_style(self._state_class())),
+            (f" {status.phase}", self.get_visual_style(self._state_class())),
+            (f"  {status.detail}" if status.detail else "", self.get_visual_style("status--figure")),
+        )
+        right = Content.styled(self._figures(), self.get_visual_style("status--figure"))
+        room = self.content_size.width - right.cell_length
+        left = left.truncate(max(room - 1, 0), ellipsis=True)
+        gap = " " * max(self.content_size.width - left.cell_length - right.cell_length, 1)
+        return Content.assemble(left, gap, right)
+
+    def _mark(self) -> str:
+        """A sign that goes with the state, so that colour is not needed to read it."""
+        if self.status.phase in (Phase.DIED, Phase.FAILED):
+            return "✗"
+        return "●" if self.status.phase is Phase.READY else "◐"
+
+    def _state_class(self) -> str:
+        if self.status.phase in (Phase.DIED, Phase.FAILED):
+            return "status--bad"
+        return "status--busy" if self.status.phase in BUSY or self.status.detail else "status--ready"
+
+    def _figures(self) -> str:
+        status = self.status
+        figures = [f"{status.speed_tok_s:.1f} tok/s"] if status.speed_tok_s > 0 else []
+        if status.context_size:
+            figures.append(f"context {status.context_used:,} / {status.context_size:,}")
+        return "   ".join(figures)
