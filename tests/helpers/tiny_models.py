@@ -21,10 +21,13 @@ Tensor = tuple[str, tuple[int, ...], float]
 
 @dataclass(frozen=True)
 class TinyShape:
-    """Dimensions of a tiny model. K-quants need multiples of 256 in d_model, d_ff and heads * head_dim."""
+    """Dimensions of a tiny model. K-quants need multiples of 256 in d_model, d_ff and heads * head_dim.
+
+    llama.cpp takes qwen2moe only with heads * head_dim = d_model, and no legacy experts at all.
+    """
 
     layers: int = 2
-    d_model: int = 64
+    d_model: int = 128
     heads: int = 4
     kv_heads: int = 2
     head_dim: int = 32

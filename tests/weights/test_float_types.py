@@ -37,7 +37,7 @@ def test_the_reported_error_is_the_error(type_name: str) -> None:
 
 
 def test_normal_weights_keep_the_error_of_uniform_rounding() -> None:
-    """Rounding to steps of amax / 127 leaves step^2 / 12; f16 steps and chance move it by less than 0.2 dB."""
+    """Rounding to steps of amax / 127 leaves step^2 / 12; f16 steps and chance move it by under 0.2 dB."""
     weights = np.random.default_rng(3).standard_normal((512, 576)).astype(np.float32)
     step = np.abs(weights.reshape(-1, 32)).max(axis=1).astype(np.float64) / 127
     expected = sqnr_db(np.square(weights, dtype=np.float64).sum(), 32 * np.square(step).sum() / 12)
