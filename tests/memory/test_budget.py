@@ -34,7 +34,8 @@ def test_auto() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "MiB", "-5MiB", "8 XB", "8GB extra", "1e9", "1,5GB", "nan", "101%", "-1%", "%", "0", "0MiB", "٣MB"]
+    "text",
+    ["", "MiB", "-5MiB", "8 XB", "8GB extra", "1e9", "1,5GB", "nan", "101%", "-1%", "%", "0", "0MiB", "٣MB"],
 )
 def test_nonsense_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError) as error:

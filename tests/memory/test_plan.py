@@ -34,7 +34,8 @@ def test_all_experts_fit_at_100_percent() -> None:
 
 def test_percent_is_linear_in_the_experts() -> None:
     sizes = [
-        make_plan(NEEDS, Budget("percent", p), ctx=0, available_bytes=PLENTY).budget_bytes for p in (25, 50, 75)
+        make_plan(NEEDS, Budget("percent", p), ctx=0, available_bytes=PLENTY).budget_bytes
+        for p in (25, 50, 75)
     ]
     assert sizes[2] - sizes[1] == sizes[1] - sizes[0] == NEEDS.all_expert_pages // 4 * PAGE
 
@@ -58,7 +59,10 @@ def test_the_smallest_budget_works_and_one_byte_less_is_refused_with_numbers() -
     for word in ("dense weights 60MiB", "workspace 30MiB", "KV of 512 tokens", "one expert per layer"):
         assert word in str(error.value)
     quoted = error.value.hint.split("--budget ")[1].split()[0]
-    assert make_plan(NEEDS, parse_budget(quoted), ctx=0, available_bytes=PLENTY).smallest_budget_bytes == smallest
+    assert (
+        make_plan(NEEDS, parse_budget(quoted), ctx=0, available_bytes=PLENTY).smallest_budget_bytes
+        == smallest
+    )
 
 
 def test_budgets_far_below_zero_room() -> None:
