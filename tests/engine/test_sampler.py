@@ -22,8 +22,12 @@ def test_draw_depends_on_seed_and_position_only() -> None:
     assert abs(np.mean([uniform(1, p) for p in range(4000)]) - 0.5) < 0.02
 
 
-def frequencies(sampling: Sampling, logits: np.ndarray[tuple[int], np.dtype[np.float32]], n: int = 4000) -> list[float]:
-    counts = np.bincount([sample(logits, sampling, recent=[], position=p) for p in range(n)], minlength=logits.size)
+def frequencies(
+    sampling: Sampling, logits: np.ndarray[tuple[int], np.dtype[np.float32]], n: int = 4000
+) -> list[float]:
+    counts = np.bincount(
+        [sample(logits, sampling, recent=[], position=p) for p in range(n)], minlength=logits.size
+    )
     return [float(count) / n for count in counts]
 
 
@@ -60,7 +64,9 @@ def test_not_finite_logits_are_an_error() -> None:
         sample(logits_of(float("nan"), 1), Sampling(), recent=[], position=0)
 
 
-@pytest.mark.parametrize("bad", [Sampling(temperature=-1), Sampling(top_p=1.5), Sampling(seed=-1), Sampling(repeat_penalty=0)])
+@pytest.mark.parametrize(
+    "bad", [Sampling(temperature=-1), Sampling(top_p=1.5), Sampling(seed=-1), Sampling(repeat_penalty=0)]
+)
 def test_bad_settings_are_named(bad: Sampling) -> None:
     with pytest.raises(UsageError, match="out of range"):
         check(bad)

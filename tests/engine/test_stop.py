@@ -8,7 +8,9 @@ from ebbtide.engine.stop import StopFilter
 
 
 @given(st.text("ab<|", max_size=40), st.lists(st.text("ab<|", min_size=1, max_size=5), max_size=3), st.data())
-def test_any_split_shows_the_text_before_the_first_stop(text: str, stops: list[str], data: st.DataObject) -> None:
+def test_any_split_shows_the_text_before_the_first_stop(
+    text: str, stops: list[str], data: st.DataObject
+) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     stop_filter = StopFilter(stops)
     shown = ""

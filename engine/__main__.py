@@ -1,0 +1,76 @@
+"""The engine process: commands come on standard input, events go out on what was standard output."""
+
+import os
+import queue
+import sys
+import threading
+from typing import BinaryIO
+
+from ebbtide.engine.lifeline import die_with_parent, exit_after
+from ebbtide.engine.messages import Cancel, Command, Event
+from ebbtide.engine.wire import WireError, command_reader, write_message
+
+EXIT_GRACE_S = 1.0
+"""After the app has gone, a step in progress may take this long before the process is ended."""
+
+
+def _take_over_stdout() -> BinaryIO:
+    """The pipe to the app; whatever else prints goes to standard error instead of into a frame."""
+    pipe = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return pipe
+
+
+class Inbox:
+    """Commands in order of arrival; a cancel is seen at once, between two layers of a running step."""
+
+    def __init__(self) -> None:
+        self._commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self._cancelled: set[int] = set()
+
+    def run(self) -> None:
+        """Read standard input until it ends; an unreadable frame ends it too."""
+        reader = command_reader(sys.stdin.buffer)
+        try:
+            while (command := reader.read()) is not None:
+                if isinstance(command, Cancel):
+                    self._cancelled.add(command.request_id)
+                self._commands.put(command)
+        except (WireError, OSError) as error:
+            print(f"engine: {error}", file=sys.stderr)
+        exit_after(EXIT_GRACE_S)
+        self._commands.put(None)
+
+    def is_cancelled(self, request_id: int) -> bool:
+        return request_id in self._cancelled
+
+    def forget(self, request_id: int) -> None:
+        self._cancelled.discard(request_id)
+
+    def next(self, *, wait: bool) -> Command | None:
+        """The next command; None when the app is gone. Raises queue.Empty if there is none and `wait` is False."""
+        return self._commands.get(block=wait)
+
+
+def main() -> None:
+    die_with_parent()
+    pipe = _take_over_stdout()
+    inbox = Inbox()
+    threading.Thread(target=inbox.run, name="inbox", daemon=True).start()
+
+    def emit(event: Event) -> None:
+        write_message(pipe, event)
+
+    # Imported late: the pipe is ready before numpy and the kernels are loaded.
+    from ebbtide.engine.loop import Engine
+
+    try:
+        Engine(emit, inbox).run()
+    except BrokenPipeError:
+        pass  # the app went away in the middle of an event
+    # Threads of readers and kernels hold nothing that needs a tidy end.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

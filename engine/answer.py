@@ -1,0 +1,176 @@
+"""Answering one request, a step at a time: prefill chunks, then one token a step."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ebbtide.engine import messages as m
+from ebbtide.engine import sampler
+from ebbtide.engine.errors import ContextError, UsageError
+from ebbtide.engine.memory.provenance import Lane, Provenance
+from ebbtide.engine.model.forward import Cancelled
+from ebbtide.engine.request import Request
+from ebbtide.engine.runtime import CHUNK_TOKENS, Runtime
+from ebbtide.engine.stop import StopFilter
+from ebbtide.engine.telemetry import RateLimit, RequestClock
+from ebbtide.engine.text import Detokenizer, encode_chat
+
+SNAPSHOT_INTERVAL_S = 0.25
+
+
+def encode_prompt(runtime: Runtime, command: m.Generate) -> list[int]:
+    """Token ids of the prompt; never empty. Raises UsageError and ContextError."""
+    if command.text is not None:
+        ids = runtime.tokenizer.encode(command.text, add_bos=True, parse_special=True)
+    else:
+        ids = encode_chat(runtime.tokenizer, runtime.template, command.turns)
+    if not ids:
+        raise UsageError("the prompt is empty", hint="Type a question, or pass one with -p.")
+    if len(ids) >= runtime.ctx:
+        raise ContextError(
+            f"the prompt has {len(ids):,} tokens and the context holds {runtime.ctx:,}",
+            hint="Shorten the prompt, start a new chat, or load the model with a larger --ctx.",
+        )
+    return ids
+
+
+class Answerer:
+    """Turns one `Generate` into `Token`, `Snapshot` and `Finished` events; `step` does one forward pass."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        command: m.Generate,
+        emit: Callable[[m.Event], None],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        sampler.check(command.sampling)
+        self._runtime, self._emit, self._cancelled = runtime, emit, cancelled
+        self._limit = RateLimit(SNAPSHOT_INTERVAL_S)
+        self.command = command
+        self.finished = False
+        clock = RequestClock(load_s=runtime.load_s)
+        ids = encode_prompt(runtime, command)
+        sequence = runtime.prefixes.begin(ids, exact=True)
+        room = runtime.ctx - len(ids)
+        stops = [*command.stop, *runtime.template.stop_strings] if command.text is None else command.stop
+        self._request = Request(
+            command=command,
+            ids=ids,
+            prompt_tokens=len(ids),
+            limit=min(command.max_tokens or room, room),
+            sequence=sequence,
+            cached_tokens=sequence.length,
+            detokenizer=Detokenizer(runtime.tokenizer),
+            stop=StopFilter(stops),
+            clock=clock,
+        )
+
+    @property
+    def request_id(self) -> int:
+        return self.command.request_id
+
+    def step(self) -> None:
+        """One prefill chunk or one token. Raises what the engine cannot mend; the caller then abandons."""
+        request = self._request
+        try:
+            if self._cancelled():
+                raise Cancelled
+            self._prefill() if request.prefilling else self._decode()
+        except Cancelled:
+            request.finish_reason = "cancelled"
+        except ContextError as error:
+            # Memory for keys ran out in the middle: what was written stays with the user.
+            if not request.completion:
+                raise
+            request.finish_reason = "context"
+            self._finish(f"{error} {error.hint}")
+            return
+        self._runtime.check_ledger()
+        if request.finish_reason is not None:
+            self._finish()
+        elif self._limit.ready():
+            self._emit(self.snapshot())
+
+    def _run(self, ids: list[int], lane: Lane) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        """Extend the sequence by `ids` and return the rows; on any failure the sequence is as before."""
+        runtime, sequence = self._runtime, self._request.sequence
+        start = sequence.length
+        runtime.pool.extend(sequence, len(ids), Provenance(lane, runtime.kv.format))
+        try:
+            return runtime.forward.hidden(
+                np.asarray(ids, np.int32), start, runtime.kv_view(sequence), self._cancelled
+            )
+        except BaseException:
+            runtime.pool.truncate(sequence, start)
+            raise
+
+    def _prefill(self) -> None:
+        request, began = self._request, time.perf_counter()
+        start = request.sequence.length
+        end = min(request.prompt_tokens, (start // CHUNK_TOKENS + 1) * CHUNK_TOKENS)
+        rows = self._run(request.ids[start:end], Lane.PREFILL)
+        if end == request.prompt_tokens:
+            self._next_token(rows[-1:])
+        request.clock.mark_prefill(end - start, time.perf_counter() - began)
+
+    def _decode(self) -> None:
+        self._next_token(self._run(self._request.ids[-1:], Lane.DECODE))
+
+    def _next_token(self, row: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
+        request, runtime = self._request, self._runtime
+        runtime.forward.logits(row, runtime.logits[:1])
+        position = len(request.ids)
+        token = sampler.sample(
+            runtime.logits[0], self.command.sampling, recent=request.ids, position=position
+        )
+        shown = request.take(
+            token, is_end=runtime.tokenizer.is_end(token), context_full=position + 1 >= runtime.ctx
+        )
+        if shown:
+            self._emit(m.Token(self.request_id, shown, request.shown_ids()))
+
+    def snapshot(self) -> m.Snapshot:
+        request, runtime = self._request, self._runtime
+        return m.Snapshot(
+            request_id=self.request_id,
+            phase="prefill" if request.prefilling else "decode",
+            prompt_tokens=request.prompt_tokens,
+            prompt_done=min(request.sequence.length, request.prompt_tokens),
+            completion_tokens=len(request.completion),
+            context_used=len(request.ids),
+            context_size=runtime.ctx,
+            decode_tok_s=request.clock.decode_tok_s,
+            prefill_tok_s=request.clock.prefill_tok_s,
+            memory=runtime.memory(),
+        )
+
+    def _finish(self, message: str = "") -> None:
+        request, runtime = self._request, self._runtime
+        shown = request.close()
+        if shown or request.pending_ids:
+            self._emit(m.Token(self.request_id, shown, request.shown_ids()))
+        self._emit(self.snapshot())
+        assert request.finish_reason is not None
+        event = m.Finished(
+            request_id=self.request_id,
+            text=request.text,
+            token_ids=request.completion,
+            finish_reason=request.finish_reason,
+            usage=request.usage,
+            timings=request.clock.timings(),
+            memory=runtime.memory(),
+            message=message,
+        )
+        self.abandon()
+        self._emit(event)
+
+    def abandon(self) -> None:
+        """Keep the valid prefix for the next request and let the sequence go."""
+        if self.finished:
+            return
+        self.finished = True
+        request = self._request
+        self._runtime.prefixes.insert(request.ids[: request.sequence.length], request.sequence)
+        self._runtime.pool.release(request.sequence)

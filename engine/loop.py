@@ -1,0 +1,182 @@
+"""The engine's life: commands in, events out, one step at a time with a safe point between two steps."""
+
+import queue
+import traceback
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from ebbtide.engine import messages as m
+from ebbtide.engine.answer import Answerer
+from ebbtide.engine.errors import EbbtideError, UsageError
+from ebbtide.engine.model.forward import Cancelled
+from ebbtide.engine.runtime import Runtime
+from ebbtide.engine.scoring import score
+from ebbtide.engine.telemetry import RateLimit
+
+
+PROGRESS_INTERVAL_S = 0.05
+
+
+class Commands(Protocol):
+    """Where commands come from (the pipe, or a list in tests)."""
+
+    def next(self, *, wait: bool) -> m.Command | None: ...
+
+    def is_cancelled(self, request_id: int) -> bool: ...
+
+    def forget(self, request_id: int) -> None: ...
+
+
+class _CommandWaits(Exception):
+    """Raised inside idle work to return to the loop."""
+
+
+class Engine:
+    """Holds at most one loaded model. Loads and requests are served in order of arrival.
+
+    Every failure of a request becomes a `Failed` or `Finished` event of that request; the engine goes on.
+    """
+
+    def __init__(self, emit: Callable[[m.Event], None], commands: Commands) -> None:
+        self._emit, self._commands = emit, commands
+        self._runtime: Runtime | None = None
+        self._waiting: deque[m.Load | m.Generate | m.Score] = deque()
+        self._answer: Answerer | None = None
+        self._arrived: deque[m.Command | None] = deque()
+        self._warming = False
+
+    def run(self) -> None:
+        """Work until `Shutdown` or the end of the commands."""
+        while True:
+            busy = self._answer is not None or bool(self._waiting) or self._warming
+            try:
+                command = self._arrived.popleft() if self._arrived else self._commands.next(wait=not busy)
+            except queue.Empty:
+                self._step()
+                continue
+            if command is None or isinstance(command, m.Shutdown):
+                break
+            self._guard(command, self._handle)
+        if self._runtime is not None:
+            self._runtime.close()
+
+    # --- commands ------------------------------------------------------------------------------------------------
+
+    def _handle(self, command: m.Command) -> None:
+        if isinstance(command, m.Load | m.Generate | m.Score):
+            self._waiting.append(command)
+        elif isinstance(command, m.Cancel):
+            self._cancel(command.request_id)
+        elif isinstance(command, m.Clear) and self._runtime is not None:
+            self._runtime.prefixes.clear()
+
+    def _load(self, command: m.Load) -> None:
+        if self._runtime is not None:
+            self._runtime.close()
+            self._runtime = None
+        self._runtime = Runtime.load(command, self._report())
+        self._warming = self._runtime.pager is not None
+        self._emit(self._runtime.loaded())
+
+    def _report(self) -> Callable[[str, int, int], None]:
+        """Progress events, few enough for a bar; the last of a stage always."""
+        limit = RateLimit(PROGRESS_INTERVAL_S)
+
+        def report(stage: str, done: int, total: int) -> None:
+            if limit.ready() or done == total:
+                self._emit(m.Progress(stage, done, total))
+
+        return report
+
+    def _cancel(self, request_id: int) -> None:
+        """Drop a request that has not begun; one that runs sees the cancel by itself."""
+        for command in list(self._waiting):
+            if not isinstance(command, m.Load) and command.request_id == request_id:
+                self._waiting.remove(command)
+                memory = self._runtime.memory() if self._runtime else m.Memory()
+                usage, timings = m.Usage(0, 0, 0), m.Timings()
+                self._emit(m.Finished(request_id, "", [], "cancelled", usage, timings, memory))
+        if self._answer is None or self._answer.request_id != request_id:
+            self._commands.forget(request_id)
+
+    # --- steps ---------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        if self._answer is None and self._waiting:
+            command = self._waiting.popleft()
+            self._guard(command, self._begin)
+        elif self._answer is not None:
+            answer = self._answer
+            self._guard(answer.command, lambda _: answer.step())
+            if answer.finished:
+                self._answer = None
+                self._commands.forget(answer.request_id)
+        else:
+            self._warm()
+
+    def _begin(self, command: m.Command) -> None:
+        assert isinstance(command, m.Load | m.Generate | m.Score)
+        if isinstance(command, m.Load):
+            self._load(command)
+            return
+        if self._runtime is None:
+            raise UsageError("no model is loaded", hint="Load a model first.")
+
+        def cancelled() -> bool:
+            return self._commands.is_cancelled(command.request_id)
+
+        if isinstance(command, m.Score):
+            self._emit(score(self._runtime, command, cancelled))
+            return
+        self._answer = Answerer(self._runtime, command, self._emit, cancelled)
+
+    def _warm(self) -> None:
+        """Idle work: fill free expert quotas, until a command arrives."""
+        assert self._runtime is not None and self._runtime.pager is not None
+
+        def look(done: int, total: int) -> None:
+            try:
+                self._arrived.append(self._commands.next(wait=False))
+            except queue.Empty:
+                return
+            raise _CommandWaits
+
+        try:
+            self._runtime.pager.warm(look)
+            self._warming = False
+        except _CommandWaits:
+            pass
+        except EbbtideError:
+            # The same read will be tried, and its failure reported, when a request needs it.
+            self._warming = False
+
+    def _guard(self, command: m.Command, action: Callable[[m.Command], None]) -> None:
+        """Run `action`; a failure ends the request (or the load) with a `Failed` event, not the engine."""
+        request_id = getattr(command, "request_id", 0)
+        try:
+            action(command)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            self._end_answer()
+            self._emit(_failure(request_id, error))
+
+    def _end_answer(self) -> None:
+        if self._answer is not None:
+            self._answer.abandon()
+            self._commands.forget(self._answer.request_id)
+            self._answer = None
+
+
+def _failure(request_id: int, error: Exception) -> m.Failed:
+    detail = "".join(traceback.format_exception(error))
+    if isinstance(error, EbbtideError):
+        needs_pack = bool(getattr(error, "needs_pack", False))
+        return m.Failed(request_id, str(error), error.hint, error.exit_code, detail, needs_pack)
+    if isinstance(error, Cancelled):
+        return m.Failed(request_id, "cancelled", "", 130, detail)
+    if isinstance(error, MemoryError):
+        return m.Failed(request_id, "the system has no memory left", "Give a smaller --budget.", 4, detail)
+    message = f"internal error: {type(error).__name__}: {error}"
+    return m.Failed(request_id, message, "Run with --debug and report the traceback.", 1, detail)

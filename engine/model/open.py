@@ -1,0 +1,164 @@
+"""Opening a model under a budget: the file or its pack, the page size, the memory plan."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ebbtide.engine.errors import FitError
+from ebbtide.engine.gguf import GgufFile, open_gguf
+from ebbtide.engine.memory.budget import mib, parse_budget
+from ebbtide.engine.memory.observed import observe
+from ebbtide.engine.memory.page_size import PageSize, choose, evaluate, layouts_of
+from ebbtide.engine.memory.plan import MemoryPlan, Needs, make_plan
+from ebbtide.engine.messages import Load
+from ebbtide.engine.model.rope import rope_table_bytes
+from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.weights.gguf_source import GgufSource
+from ebbtide.engine.weights.pack_index import pack_path_for
+from ebbtide.engine.weights.pack_source import PackSource, is_pack, open_pack
+from ebbtide.engine.weights.pack_write import write_pack
+from ebbtide.engine.weights.source import WeightSource, distinct_blocks, expert_shapes
+
+Progress = Callable[[str, int, int], None]
+TransientBytes = Callable[[ModelSpec], int]
+
+FLOOR_PLANES = 2
+"""Planes that travel with the scales in one extent. Which widths are safe is measured, not laid down here."""
+UNKNOWN_ROOM_BYTES = 4 << 30
+"""What `--budget auto` may take where the system does not say how much memory is free."""
+
+
+class PackNeeded(FitError):
+    """The budget would work with a pack, and none may be made."""
+
+    needs_pack = True
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A source of weights and how its memory is laid out."""
+
+    source: WeightSource
+    page: PageSize
+    plan: MemoryPlan
+    notices: tuple[str, ...]
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.source.spec
+
+
+def kv_bytes_per_token(spec: ModelSpec) -> int:
+    """K and V of one position in one layer, BF16."""
+    return 2 * 2 * spec.kv_heads * spec.head_dim
+
+
+def page_size_for(source: GgufSource) -> PageSize:
+    """The page size that suits the experts' planes and the KV of a model file."""
+    shapes = expert_shapes(source.map)
+    layouts = layouts_of(distinct_blocks(shapes.values(), source.spec.experts), FLOOR_PLANES)
+    return choose(layouts, kv_bytes_per_token(source.spec))
+
+
+def open_model(command: Load, transient_bytes: TransientBytes, progress: Progress) -> OpenModel:
+    """Open `command.path` (a model or a pack), making a pack first where the budget needs one and it may be made.
+
+    Raises ModelError for the file, UsageError for budget or context, FitError when it does not fit, PackNeeded.
+    """
+    path = Path(command.path)
+    file = open_gguf(path)
+    if is_pack(file):
+        return _planned(open_pack(path), command, transient_bytes)
+    plain = GgufSource(file, floor_planes=FLOOR_PLANES)
+    plain.page_bytes = page_size_for(plain).page_bytes
+    pack_path = pack_path_for(path, Path(command.cache_dir) if command.cache_dir else path.parent)
+    model = _planned(plain, command, transient_bytes)
+    if not plain.spec.experts:
+        return model
+    pack = _existing_pack(pack_path, file)
+    if pack is None and command.pack == "yes":
+        write_pack(
+            path,
+            pack_path,
+            page_bytes=plain.page_bytes,
+            floor_planes=FLOOR_PLANES,
+            progress=_staged(progress),
+        )
+        pack = open_pack(pack_path)
+    if pack is not None:
+        plain.close()
+        return _planned(pack, command, transient_bytes)
+    if model.plan.expert_pages + model.plan.kv_floor_pages > model.plan.total_pages:
+        plain.close()
+        raise _pack_needed(model.plan, path)
+    return model
+
+
+def _staged(progress: Progress) -> Callable[[int, int], None]:
+    return lambda done, total: progress("Packing", done, total)
+
+
+def _existing_pack(pack_path: Path, model: GgufFile) -> PackSource | None:
+    """The pack made from exactly this model file, if there is one."""
+    if not pack_path.exists():
+        return None
+    pack = open_pack(pack_path)
+    if pack.matches(model):
+        return pack
+    pack.close()
+    return None
+
+
+def _pack_needed(plan: MemoryPlan, path: Path) -> PackNeeded:
+    whole = (
+        plan.static_bytes + plan.transient_bytes + (plan.expert_pages + plan.kv_floor_pages) * plan.page_bytes
+    )
+    return PackNeeded(
+        f"A budget of {mib(plan.budget_bytes)} is below the model's {mib(whole)}: its experts must be paged, "
+        f"and {path.name} has no pack to page from.",
+        hint=f"Add --pack yes (once; about {mib(path.stat().st_size)} of disk), or give --budget {mib(whole)}.",
+    )
+
+
+def _planned(source: WeightSource, command: Load, transient_bytes: TransientBytes) -> OpenModel:
+    spec = source.spec
+    page = _page(source)
+    expert_pages = tuple(
+        source.expert_layout(layer, "gate_up").page_count + source.expert_layout(layer, "down").page_count
+        for layer in range(spec.layers if spec.experts else 0)
+    )
+    needs = Needs(
+        static_bytes=source.static_bytes + rope_table_bytes(spec, command.ctx or spec.context),
+        transient_bytes=transient_bytes(spec),
+        page_bytes=page.page_bytes,
+        layers=spec.layers,
+        tokens_per_page=page.tokens,
+        context=spec.context,
+        expert_pages=expert_pages,
+        experts=spec.experts,
+    )
+    room = observe().budget_room_bytes
+    available = UNKNOWN_ROOM_BYTES if room is None else room
+    plan = make_plan(needs, parse_budget(command.budget), ctx=command.ctx, available_bytes=available)
+    reason = (page.reason,) if page.reason else ()
+    return OpenModel(source, page, plan, (*plan.notices, *reason))
+
+
+def _page(source: WeightSource) -> PageSize:
+    """The source's page size with its wastes; a pack brings the size it was made with."""
+    spec = source.spec
+
+    def layouts(page_bytes: int) -> list[tuple[object, int]]:
+        return [
+            (source.expert_layout(layer, kind), spec.experts)
+            for layer in range(spec.layers if spec.experts else 0)
+            for kind in ("gate_up", "down")
+        ]
+
+    found = evaluate(source.page_bytes, layouts, kv_bytes_per_token(spec))
+    if found is None:
+        raise FitError(
+            f"pages of {source.page_bytes >> 10} KiB hold no KV block of this model",
+            hint="Make its pack again: `ebbtide pack MODEL`.",
+        )
+    return found

@@ -1,0 +1,110 @@
+"""The dense weights of a model in memory: plane blocks and f32 vectors, outside the arena, counted as static."""
+
+import mmap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.weights.source import WeightSource
+from ebbtide.kernels.ops import BlockTable, contiguous_table
+
+F32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """One layer's dense parts; what a family lacks is None. Vectors are f32."""
+
+    attn_norm: F32
+    qkv: BlockTable
+    qkv_bias: F32 | None
+    q_norm: F32 | None
+    k_norm: F32 | None
+    attn_out: BlockTable
+    ffn_norm: F32
+    router: F32 | None
+    gate_up: BlockTable | None
+    down: BlockTable | None
+    shared_gate_up: BlockTable | None
+    shared_down: BlockTable | None
+    shared_gate: F32 | None
+
+
+@dataclass(frozen=True)
+class DenseWeights:
+    """All dense weights. `head` is the embedding itself when the two are tied."""
+
+    layers: tuple[LayerWeights, ...]
+    embedding: BlockTable
+    head: BlockTable
+    final_norm: F32
+    rope_factors: F32 | None
+    static_bytes: int
+
+
+class _Loader:
+    """Reads blocks into private anonymous memory and keeps count."""
+
+    def __init__(self, source: WeightSource, progress: Callable[[int], None]) -> None:
+        self._source, self._progress = source, progress
+        self.loaded_bytes = 0
+
+    def block(self, name: str) -> BlockTable:
+        layout = self._source.dense_layout(name)
+        room = max(layout.span_bytes, 1)
+        # Anonymous memory starts on a page, so a pack's bytes can be read straight into it.
+        buffer = np.frombuffer(mmap.mmap(-1, room), np.uint8)
+        self._source.read_dense(name, buffer[: layout.span_bytes])
+        self._count(room)
+        return contiguous_table(layout, buffer)
+
+    def vector(self, name: str) -> F32:
+        values = np.ascontiguousarray(self._source.vector(name), np.float32)
+        self._count(values.nbytes)
+        return values
+
+    def optional_vector(self, name: str) -> F32 | None:
+        return self.vector(name) if self._source.has(name) else None
+
+    def optional_block(self, name: str) -> BlockTable | None:
+        return self.block(name) if self._source.has(name) else None
+
+    def _count(self, added: int) -> None:
+        self.loaded_bytes += added
+        self._progress(self.loaded_bytes)
+
+
+def _load_layer(load: _Loader, index: int) -> LayerWeights:
+    at = f"blk.{index}."
+    return LayerWeights(
+        attn_norm=load.vector(at + "attn_norm"),
+        qkv=load.block(at + "qkv"),
+        qkv_bias=load.optional_vector(at + "qkv_bias"),
+        q_norm=load.optional_vector(at + "q_norm"),
+        k_norm=load.optional_vector(at + "k_norm"),
+        attn_out=load.block(at + "attn_out"),
+        ffn_norm=load.vector(at + "ffn_norm"),
+        router=load.optional_vector(at + "router"),
+        gate_up=load.optional_block(at + "gate_up"),
+        down=load.optional_block(at + "down"),
+        shared_gate_up=load.optional_block(at + "shared_gate_up"),
+        shared_down=load.optional_block(at + "shared_down"),
+        shared_gate=load.optional_vector(at + "shared_gate"),
+    )
+
+
+def load_dense(spec: ModelSpec, source: WeightSource, progress: Callable[[int], None]) -> DenseWeights:
+    """Read every dense weight of `source`; `progress` gets the bytes loaded so far.
+
+    Raises ModelError for a tensor that cannot be read.
+    """
+    load = _Loader(source, progress)
+    embedding = load.block("embedding")
+    head = load.block("head") if source.has("head") else embedding
+    layers = tuple(_load_layer(load, index) for index in range(spec.layers))
+    final_norm = load.vector("final_norm")
+    factors = load.optional_vector("rope_factors")
+    return DenseWeights(layers, embedding, head, final_norm, factors, load.loaded_bytes)

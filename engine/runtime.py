@@ -1,0 +1,212 @@
+"""A loaded model: every part that a request needs, built in the order that keeps the memory peak low."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+import psutil
+from ebbtide.kernels.dispatch import pick
+from numpy.typing import NDArray
+
+from ebbtide.engine import messages as m
+from ebbtide.engine.errors import UsageError
+from ebbtide.engine.memory.fast_memory import ExpertBank, FastMemory, open_memory
+from ebbtide.engine.memory.kv import KvPool, KvSequence
+from ebbtide.engine.memory.observed import process_peak_bytes
+from ebbtide.engine.memory.pager import Pager
+from ebbtide.engine.memory.plan import MemoryPlan
+from ebbtide.engine.memory.prefix_cache import PrefixCache
+from ebbtide.engine.memory.tables import LayerLayouts
+from ebbtide.engine.model.forward import Buffers, Forward, KvView
+from ebbtide.engine.model.open import OpenModel, open_model
+from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.model.weights import load_dense
+from ebbtide.engine.text import ChatTemplate, Tokenizer, read_vocabulary
+from ebbtide.engine.weights.source import WeightSource
+from ebbtide.kernels.ops import KvLayout, Ops, WorkspaceShape
+
+CHUNK_TOKENS = 256
+"""Prefill goes in chunks that end at multiples of this position, whatever the budget."""
+LOGIT_ROWS = 16
+
+F32 = NDArray[np.float32]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class Runtime:
+    """Made by `load`; used by the step thread alone. `logits` f32[LOGIT_ROWS, vocabulary] is scratch."""
+
+    name: str
+    spec: ModelSpec
+    plan: MemoryPlan
+    ops: Ops
+    forward: Forward
+    fast: FastMemory
+    kv: KvLayout
+    tokenizer: Tokenizer
+    template: ChatTemplate
+    logits: F32
+    source: WeightSource
+    notices: tuple[str, ...]
+    load_s: float
+
+    @classmethod
+    def load(cls, command: m.Load, progress: Progress) -> "Runtime":
+        """Open the model and read its dense weights. Raises EbbtideError; nothing is left behind then."""
+        began = time.perf_counter()
+        _refuse_what_is_missing(command)
+        ops = _pick_ops(command.isa, command.threads)
+        model = open_model(command, lambda spec: transient_bytes(spec, ops), progress)
+        try:
+            return _build(command, ops, model, progress, began)
+        except BaseException:
+            model.source.close()
+            raise
+
+    @property
+    def ctx(self) -> int:
+        return self.plan.ctx
+
+    @property
+    def pool(self) -> KvPool:
+        return self.fast.pool
+
+    @property
+    def prefixes(self) -> PrefixCache:
+        return self.fast.prefixes
+
+    @property
+    def pager(self) -> Pager | None:
+        return self.fast.pager
+
+    def kv_view(self, sequence: KvSequence) -> KvView:
+        return KvView(sequence.table, self.kv, self.fast.arena.pages)
+
+    def check_ledger(self) -> None:
+        """For safe points. Raises LedgerError."""
+        self.fast.ledger.check()
+
+    def memory(self) -> m.Memory:
+        return self.fast.ledger.memory(process_peak_bytes())
+
+    def loaded(self) -> m.Loaded:
+        return m.Loaded(
+            name=self.name,
+            architecture=self.spec.architecture,
+            ctx=self.ctx,
+            vocabulary=self.tokenizer.vocab_size,
+            layers=self.spec.layers,
+            experts=self.spec.experts,
+            isa=self.ops.name,
+            threads=self.ops.threads,
+            load_s=self.load_s,
+            memory=self.memory(),
+            notices=list(self.notices),
+        )
+
+    def close(self) -> None:
+        """End reader threads and close the file. The memory goes with the last reference."""
+        self.fast.close()
+        self.source.close()
+
+
+def default_threads() -> int:
+    """Physical cores this process may use: hyper-threads share the vector units that the kernels fill."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(usable, psutil.cpu_count(logical=False) or usable))
+
+
+def _pick_ops(isa: str, threads: int) -> Ops:
+    try:
+        return pick(cast(Literal["auto"], isa), threads or default_threads())
+    except ValueError as error:
+        raise UsageError(
+            str(error), hint="Use --isa auto, or one of those that `ebbtide doctor` lists."
+        ) from error
+
+
+def _refuse_what_is_missing(command: m.Load) -> None:
+    """Options whose parts are not built yet: refused by name, never ignored."""
+    if command.quality != "exact":
+        raise UsageError(
+            f"--quality {command.quality} is not available in this version", hint="Use --quality exact."
+        )
+    if command.kv != "bf16":
+        raise UsageError(f"--kv {command.kv} is not available in this version", hint="Use --kv bf16.")
+
+
+def workspace_shape(spec: ModelSpec, context: int) -> WorkspaceShape:
+    """The largest call that a forward pass makes."""
+    q_rows = spec.heads * spec.head_dim
+    inner = max(spec.d_ff, spec.shared_d_ff, spec.expert_d_ff)
+    return WorkspaceShape(
+        max_rows=CHUNK_TOKENS,
+        max_cols=max(spec.d_model, q_rows, inner),
+        max_out_rows=max(2 * inner, q_rows + 2 * spec.kv_heads * spec.head_dim, spec.d_model),
+        experts=max(spec.experts, 1),
+        top_k=max(spec.top_k, 1),
+        d_ff=max(spec.expert_d_ff, 1),
+        max_context=context,
+        heads=spec.heads,
+        head_dim=spec.head_dim,
+    )
+
+
+def transient_bytes(spec: ModelSpec, ops: Ops) -> int:
+    """Activations, kernel scratch, logits: reserved before anything is admitted. Independent of the budget."""
+    logits = 4 * LOGIT_ROWS * spec.vocab
+    return (
+        Buffers(spec, CHUNK_TOKENS).nbytes + ops.workspace_bytes(workspace_shape(spec, spec.context)) + logits
+    )
+
+
+def _build(command: m.Load, ops: Ops, model: OpenModel, progress: Progress, began: float) -> Runtime:
+    spec, source, plan = model.spec, model.source, model.plan
+    vocabulary = read_vocabulary(source.file)
+    tokenizer = Tokenizer.from_gguf(source.file, vocabulary)
+    template = ChatTemplate.from_gguf(source.file, vocabulary)
+    kv = KvLayout(spec.kv_heads, spec.head_dim, model.page.tokens)
+    fast = open_memory(
+        plan,
+        kv,
+        layers=spec.layers,
+        bank=_bank(spec, source),
+        policy=command.policy,
+        retain_prefixes=command.retain_prefixes,
+    )
+    total = source.static_bytes
+    weights = load_dense(spec, source, lambda done: progress("Loading", done, total))
+    # Zeroed by a write each, so that the memory is there (and charged) before the first prompt needs it.
+    workspace = np.zeros(ops.workspace_bytes(workspace_shape(spec, spec.context)), np.uint8)
+    ops.set_workspace(workspace)
+    forward = Forward(spec, ops, weights, fast.pager, CHUNK_TOKENS, plan.ctx)
+    return Runtime(
+        name=spec.name or Path(command.path).stem,
+        spec=spec,
+        plan=plan,
+        ops=ops,
+        forward=forward,
+        fast=fast,
+        kv=kv,
+        tokenizer=tokenizer,
+        template=template,
+        logits=np.zeros((LOGIT_ROWS, spec.vocab), np.float32),
+        source=source,
+        notices=(*model.notices, *source.notices, *template.notices),
+        load_s=time.perf_counter() - began,
+    )
+
+
+def _bank(spec: ModelSpec, source: WeightSource) -> ExpertBank | None:
+    if spec.experts == 0:
+        return None
+    layouts = [
+        LayerLayouts(source.expert_layout(layer, "gate_up"), source.expert_layout(layer, "down"))
+        for layer in range(spec.layers)
+    ]
+    return ExpertBank(layouts, spec.experts, source)

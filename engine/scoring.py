@@ -1,0 +1,70 @@
+"""Teacher-forced log-probabilities of a text, through either lane."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.engine import messages as m
+from ebbtide.engine.errors import UsageError
+from ebbtide.engine.memory.provenance import Lane, Provenance
+from ebbtide.engine.runtime import CHUNK_TOKENS, LOGIT_ROWS, Runtime
+
+F32 = NDArray[np.float32]
+
+
+def log_softmax(logits: F32) -> NDArray[np.float64]:
+    """Natural log-probabilities, f64[M, vocabulary], of logits f32[M, vocabulary]."""
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=-1, keepdims=True)
+    return np.asarray(wide - np.log(np.exp(wide).sum(axis=-1, keepdims=True)))
+
+
+def teacher_forced(
+    runtime: Runtime,
+    ids: list[int],
+    lane: Lane,
+    cancelled: Callable[[], bool],
+    use: Callable[[int, F32], None],
+) -> None:
+    """Run `ids` from an empty cache; `use(position, logits f32[n, vocabulary])` gets every row once, in order.
+
+    The prefill lane goes in chunks, the decode lane token by token, as generation would. The logits are a view
+    that the next call overwrites.
+    """
+    sequence = runtime.pool.new_sequence()
+    step = CHUNK_TOKENS if lane is Lane.PREFILL else 1
+    try:
+        for start in range(0, len(ids), step):
+            part = np.asarray(ids[start : start + step], np.int32)
+            runtime.pool.extend(sequence, part.size, Provenance(lane, runtime.kv.format))
+            rows = runtime.forward.hidden(part, start, runtime.kv_view(sequence), cancelled)
+            for at in range(0, part.size, LOGIT_ROWS):
+                some = rows[at : at + LOGIT_ROWS]
+                runtime.forward.logits(some, runtime.logits[: some.shape[0]])
+                use(start + at, runtime.logits[: some.shape[0]])
+            runtime.check_ledger()
+    finally:
+        runtime.pool.release(sequence)
+
+
+def score(runtime: Runtime, command: m.Score, cancelled: Callable[[], bool]) -> m.Scored:
+    """Answer a `Score`: the first id of the text has no prediction and is left out."""
+    ids = runtime.tokenizer.encode(command.text, add_bos=True, parse_special=False)
+    ids = ids[: min(command.max_tokens or runtime.ctx, runtime.ctx)]
+    if len(ids) < 2:
+        raise UsageError("the text is too short to be scored", hint="Give at least two tokens of text.")
+    logprobs: list[float] = []
+    top1: list[int] = []
+
+    def use(position: int, logits: F32) -> None:
+        known = min(position + logits.shape[0], len(ids) - 1) - position
+        if known > 0:
+            rows = log_softmax(logits[:known])
+            targets = np.asarray(ids[position + 1 : position + 1 + known])
+            logprobs.extend(rows[np.arange(known), targets].tolist())
+            top1.extend(logits[:known].argmax(axis=1).tolist())
+
+    lane = Lane.PREFILL if command.lane == "prefill" else Lane.DECODE
+    teacher_forced(runtime, ids, lane, cancelled, use)
+    return m.Scored(command.request_id, ids[1:], logprobs, top1)

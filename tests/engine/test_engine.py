@@ -1,0 +1,197 @@
+"""The engine on tiny models in true formats: exactness, reuse, cancel, failures. In process, no pipe."""
+
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.float_reference import FloatReference
+from tests.helpers.tiny_models import Family, write_tiny
+
+from ebbtide.engine import messages as m
+from ebbtide.engine.loop import Engine
+from ebbtide.engine.memory.provenance import Lane
+from ebbtide.engine.runtime import Runtime
+from ebbtide.engine.scoring import teacher_forced
+
+TEXT = "def parse(text):\n    return [line.split('=') for line in text.splitlines() if line]\n" * 5
+FAMILIES: list[Family] = ["llama", "mixtral", "qwen2moe", "qwen3moe"]
+
+
+class Script:
+    """Commands from a list; `cancel_after` layers of a running request a cancel is seen."""
+
+    def __init__(self, *commands: m.Command, cancel_after: int | None = None) -> None:
+        self._commands: list[m.Command] = list(commands)
+        self._cancel_after = cancel_after
+        self._asked = 0
+
+    def next(self, *, wait: bool) -> m.Command | None:
+        if self._commands:
+            return self._commands.pop(0)
+        if wait:
+            return None
+        raise queue.Empty
+
+    def is_cancelled(self, request_id: int) -> bool:
+        self._asked += 1
+        return self._cancel_after is not None and self._asked > self._cancel_after
+
+    def forget(self, request_id: int) -> None:
+        self._cancel_after = None
+
+
+def run(*commands: m.Command, cancel_after: int | None = None) -> list[m.Event]:
+    events: list[m.Event] = []
+    Engine(events.append, Script(*commands, cancel_after=cancel_after)).run()
+    return events
+
+
+def of(events: list[m.Event], kind: type[Any]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def generate(request_id: int = 1, **fields: Any) -> m.Generate:
+    return m.Generate(request_id, **({"text": TEXT, "max_tokens": 24} | fields))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def mixtral(folder: Path) -> Path:
+    # Wide enough that one expert is several pages and a third of the budget is a real shortage.
+    return write_tiny(folder / "mixtral.gguf", "mixtral", experts=8, d_model=128, expert_d_ff=128, d_ff=128, layers=3)
+
+
+def load(path: Path, **fields: Any) -> m.Load:
+    return m.Load(str(path), **({"budget": "100%", "ctx": 512, "threads": 2, "pack": "yes"} | fields))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("quant", ["Q8_0", "Q4_1", "F16"])
+def test_logits_follow_the_float_reference(folder: Path, family: Family, quant: str) -> None:
+    path = write_tiny(folder / f"{family}-{quant}.gguf", family, quant=quant, seed=3)
+    runtime = Runtime.load(load(path, pack="no"), lambda *_: None)
+    ids = runtime.tokenizer.encode(TEXT, add_bos=False, parse_special=False)[:150]
+    rows: dict[Lane, list[np.ndarray[Any, Any]]] = {Lane.PREFILL: [], Lane.DECODE: []}
+    for lane, found in rows.items():
+        teacher_forced(runtime, ids, lane, lambda: False, lambda _, logits, f=found: f.append(logits.copy()))  # type: ignore[misc]
+    runtime.close()
+    prefill, decode = (np.concatenate(found) for found in rows.values())
+    assert (prefill == decode).all(), "the lanes must agree bit for bit at full width"
+    expected = FloatReference(path).logits(ids).numpy()
+    # What is rounded on the way: keys and values to BF16 (2^-9 relative each), F16 weights to 8-bit codes (2^-8).
+    bound = 0.05 if quant == "F16" else 0.02
+    wrong = np.abs(prefill - expected).max(axis=1) > bound * np.abs(expected).max()
+    # A rounding may swap two experts of nearly equal score: right, but another answer for that row.
+    assert wrong.mean() <= (0.0 if family == "llama" else 0.1)
+
+
+@pytest.mark.parametrize("sampling", [m.Sampling(), m.Sampling(temperature=0.9, seed=11)])
+def test_same_tokens_at_every_budget_and_thread_count(mixtral: Path, sampling: m.Sampling) -> None:
+    outcomes = {}
+    for budget, threads in (("100%", 2), ("60%", 1), ("20%", 2), ("100%", 1), ("20%", 3)):
+        events = run(load(mixtral, budget=budget, threads=threads), generate(sampling=sampling))
+        finished = of(events, m.Finished)[0]
+        assert finished.memory.peak_bytes <= finished.memory.budget_bytes
+        outcomes[budget, threads] = finished
+    tokens = [tuple(finished.token_ids) for finished in outcomes.values()]
+    assert len(set(tokens)) == 1 and len(tokens[0]) == 24
+    assert outcomes["20%", 2].memory.expert_hit_rate < outcomes["100%", 2].memory.expert_hit_rate
+
+
+def test_a_chat_reuses_its_prefix_and_answers_as_without(mixtral: Path) -> None:
+    def chat(retain: bool) -> list[m.Finished]:
+        turns: list[m.Turn] = []
+        answers: list[m.Finished] = []
+        for number in range(3):
+            turns = [*turns, m.Turn("user", f"question {number}: " + TEXT[:60])]
+            commands = [load(mixtral), *(generate(i, text=None, turns=t, max_tokens=9) for i, t in history)]
+            history.append((number + 1, turns))
+            if retain:
+                commands = [load(mixtral), *(generate(i, text=None, turns=t, max_tokens=9) for i, t in history)]
+            else:
+                commands = [load(mixtral), generate(number + 1, text=None, turns=turns, max_tokens=9)]
+            finished = of(run(*commands), m.Finished)[-1]
+            answers.append(finished)
+            turns = [*turns, m.Turn("assistant", finished.text)]
+        return answers
+
+    history: list[tuple[int, list[m.Turn]]] = []
+    warm = chat(retain=True)
+    history = []
+    cold = chat(retain=False)
+    assert [answer.token_ids for answer in warm] == [answer.token_ids for answer in cold]
+    assert warm[1].usage.cached > 0 and warm[2].usage.cached > warm[1].usage.cached
+    assert all(answer.usage.cached == 0 for answer in cold)
+
+
+@pytest.mark.parametrize("layers_seen", [0, 1, 4, 20])
+def test_cancel_is_seen_between_layers_and_leaves_a_valid_prefix(mixtral: Path, layers_seen: int) -> None:
+    events = run(load(mixtral), generate(1), generate(2), cancel_after=layers_seen)
+    first, second = of(events, m.Finished)
+    assert first.finish_reason == "cancelled" and second.finish_reason == "length"
+    alone = of(run(load(mixtral), generate(2)), m.Finished)[0]
+    assert second.token_ids == alone.token_ids
+
+
+def test_tokens_stream_the_text_of_the_answer(mixtral: Path) -> None:
+    events = run(load(mixtral), generate(max_tokens=40))
+    finished = of(events, m.Finished)[0]
+    assert "".join(token.text for token in of(events, m.Token)) == finished.text
+    assert [i for token in of(events, m.Token) for i in token.ids] == finished.token_ids
+
+
+def test_the_prompt_fills_the_context(mixtral: Path) -> None:
+    events = run(load(mixtral, ctx=64), generate(1), generate(2, text="x = 1", max_tokens=0))
+    failed = of(events, m.Failed)[0]
+    assert failed.exit_code == 5 and "64" in failed.message and failed.request_id == 1
+    finished = of(events, m.Finished)[0]
+    assert finished.finish_reason == "context" and finished.usage.prompt + finished.usage.completion == 64
+
+
+def test_a_budget_below_the_floor_names_the_smallest(mixtral: Path) -> None:
+    failed = of(run(load(mixtral, budget="100KiB")), m.Failed)[0]
+    assert failed.exit_code == 4
+    smallest = failed.hint.split("--budget ")[1].split()[0]
+    assert of(run(load(mixtral, budget=smallest), generate(max_tokens=2)), m.Finished)[0].finish_reason == "length"
+
+
+def test_a_small_budget_without_a_pack_is_refused_with_the_size(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", experts=8, d_model=128, expert_d_ff=128, d_ff=128)
+    failed = of(run(load(path, budget="20%", pack="no")), m.Failed)[0]
+    assert failed.exit_code == 4 and failed.needs_pack and "--pack yes" in failed.hint
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def commands_without_a_model() -> Iterator[m.Command]:
+    yield generate(5)
+    yield m.Score(6, "text")
+
+
+def test_requests_without_a_model_fail_and_the_engine_goes_on(mixtral: Path) -> None:
+    events = run(*commands_without_a_model(), load(mixtral), generate(7, max_tokens=3))
+    assert [failed.request_id for failed in of(events, m.Failed)] == [5, 6]
+    assert of(events, m.Finished)[0].request_id == 7
+
+
+def test_a_missing_file_fails_the_load(tmp_path: Path) -> None:
+    failed = of(run(load(tmp_path / "none.gguf")), m.Failed)[0]
+    assert failed.exit_code == 3 and failed.request_id == 0 and "none.gguf" in failed.message
+
+
+def test_scores_agree_between_lanes_and_with_the_reference(mixtral: Path) -> None:
+    events = run(load(mixtral), m.Score(1, TEXT, lane="prefill"), m.Score(2, TEXT, lane="decode"))
+    prefill, decode = of(events, m.Scored)
+    assert prefill.logprobs == decode.logprobs and prefill.top1 == decode.top1
+    ids = prefill.token_ids
+    first = Runtime.load(load(mixtral), lambda *_: None).tokenizer.encode(TEXT, add_bos=True, parse_special=False)[0]
+    expected = FloatReference(mixtral).logits([first, *ids])[:-1].log_softmax(-1).numpy()
+    measured = np.array(prefill.logprobs)
+    # All but a few tokens, where a rounding swapped two experts of nearly equal score.
+    assert (np.abs(measured - expected[np.arange(len(ids)), ids]) < 0.05).mean() > 0.9

@@ -1,0 +1,108 @@
+"""Same tokens at every budget and thread count, each run inside a memory cgroup of its budget + an allowance.
+
+    sudo python tests/tools/exactness.py MODEL [--allowance 350MiB] [--budgets 100%,60%,35%]
+
+Prints a row per run: a hash of all token ids, hit rate, budget, the ledger's peak, the cgroup's own peak and limit.
+Exits 1 if any two runs of a mode differ, a limit was reached by a kill, or a cgroup's peak is above its limit.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.tools.cgroup import MemoryCgroup, drop_caches
+
+from ebbtide.engine.memory.budget import parse_bytes
+
+MIB = 1 << 20
+ROW = "{:8} {:>6} {:>7}  {:16} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9}  {}"
+
+
+def run_once(
+    options: argparse.Namespace, mode: str, budget: str, threads: int, limit_bytes: int
+) -> tuple[dict[str, object], int, int]:
+    """The run's own figures, the cgroup's peak, and the number of processes killed for memory."""
+    command = [sys.executable, str(Path(__file__).parent / "chat_once.py"), options.model, "--budget", budget]
+    command += ["--threads", str(threads), "--mode", mode, "--tokens", str(options.tokens)]
+    command += ["--cache-dir", options.cache_dir, "--isa", options.isa]
+    drop_caches()
+    with MemoryCgroup(f"ebbtide-{os.getpid()}", limit_bytes) as group:
+        outcome = group.run(command)
+    if outcome.returncode != 0:
+        sys.exit(f"{mode} at {budget}: exit {outcome.returncode}, {outcome.killed} killed for memory")
+    return json.loads(outcome.stdout), outcome.peak_bytes, outcome.killed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model")
+    parser.add_argument("--budgets", default="100%,60%,35%")
+    parser.add_argument("--modes", default="greedy,sampled,chat")
+    parser.add_argument("--threads", default="2,1")
+    parser.add_argument("--allowance", default="350MiB")
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--cache-dir", default="")
+    parser.add_argument("--isa", default="auto")
+    options = parser.parse_args()
+    allowance = parse_bytes(options.allowance)
+    print(
+        ROW.format(
+            "mode",
+            "budget",
+            "threads",
+            "tokens' hash",
+            "hits %",
+            "budget",
+            "ledger",
+            "cgroup",
+            "limit",
+            "process",
+            "cached",
+        )
+    )
+    print(ROW.format("", "", "", "", "", *["MiB"] * 5, ""))
+    bad = False
+    # A first run tells each budget in bytes; those that count run inside budget + allowance.
+    sizes = {
+        b: int(str(run_once(options, "greedy", b, 2, 0)[0]["budget_bytes"]))
+        for b in options.budgets.split(",")
+    }
+    for mode in options.modes.split(","):
+        hashes = set()
+        for budget, budget_bytes in sizes.items():
+            for threads in map(int, options.threads.split(",")):
+                limit = budget_bytes + allowance
+                result, peak, killed = run_once(options, mode, budget, threads, limit)
+                digest = hashlib.sha256(json.dumps(result["token_ids"]).encode()).hexdigest()[:16]
+                hashes.add(digest)
+                bad |= killed > 0 or peak > limit
+                figures = (
+                    budget_bytes,
+                    result["ledger_peak_bytes"],
+                    peak,
+                    limit,
+                    result["process_peak_bytes"],
+                )
+                print(
+                    ROW.format(
+                        mode,
+                        budget,
+                        threads,
+                        digest,
+                        f"{100 * float(str(result['hit_rate'])):.1f}",
+                        *(f"{int(str(figure)) / MIB:.0f}" for figure in figures),
+                        result["cached"],
+                    ),
+                    flush=True,
+                )
+        bad |= len(hashes) != 1
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
