@@ -1,30 +1,42 @@
 """Texts that the full screen and the plain chat share."""
 
+from typing import NamedTuple
+
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.safe_text import format_bytes, safe_line
 from ebbtide.engine.messages import Finished, Memory
 
 HELP = """\
-Enter  send            Ctrl+J  new line          Up  recall what you wrote
-Esc or Ctrl+C  stop the answer                   Ctrl+D, or Ctrl+C twice  quit
-PageUp, PageDown  scroll                         Ctrl+P  commands and themes
+Enter   send                     Esc, Ctrl+C     stop the answer
+Ctrl+J  new line                 Ctrl+C twice    quit (or Ctrl+D)
+Up      what you wrote before    PageUp, PageDn  scroll
+Ctrl+P  commands and themes
 
-/new   begin a new chat        /pack  make a pack if the model needs one
-/help  this text               /bye   quit"""
+/new    begin a new chat         /pack  make a pack if the model needs one
+/help   this text                /bye   quit"""
 
-MEMORY_PARTS = (
+
+class MemoryPart(NamedTuple):
+    """One part of the budget: its name in `Memory` without `_bytes`, fill character, word, and size."""
+
+    name: str
+    fill: str
+    word: str
+    nbytes: int = 0
+
+
+_PARTS = (
     ("static", "█", "dense"),
     ("expert", "▓", "experts"),
     ("kv", "▒", "KV"),
     ("transient", "░", "work"),
     ("free", "·", "free"),
 )
-"""Field of `Memory` without `_bytes`, its fill character, and the word shown."""
 
 
-def memory_parts(memory: Memory) -> list[tuple[str, str, str, int]]:
-    """(field, fill, word, bytes) of each part of the budget."""
-    return [(name, fill, word, getattr(memory, f"{name}_bytes")) for name, fill, word in MEMORY_PARTS]
+def memory_parts(memory: Memory) -> list[MemoryPart]:
+    """How the budget is split now, in the order in which it is drawn."""
+    return [MemoryPart(name, fill, word, getattr(memory, f"{name}_bytes")) for name, fill, word in _PARTS]
 
 
 def describe_end(finished: Finished) -> str:

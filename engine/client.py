@@ -37,7 +37,7 @@ class Died(msgspec.Struct, frozen=True):
 
     def error(self) -> EngineDied:
         """The same as an exception with exit code 7."""
-        hint = "Ask again: the model is loaded anew then. `ebbtide paths` names the folder of its log."
+        hint = "Try again: the model is loaded anew. `ebbtide paths` names the engine's log."
         return EngineDied(f"the engine {self.reason}", hint=hint)
 
 

@@ -3,8 +3,10 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import Screen
@@ -34,6 +36,11 @@ class EngineEvent(Message):
 
 class ChatScreen(Screen[None]):
     """Draws a ChatSession and passes on what the person does."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pageup", "page(-1)", "Scroll up", priority=True, show=False, id="chat.page_up"),
+        Binding("pagedown", "page(1)", "Scroll down", priority=True, show=False, id="chat.page_down"),
+    ]
 
     def __init__(self, session: ChatSession) -> None:
         super().__init__()
@@ -123,6 +130,11 @@ class ChatScreen(Screen[None]):
 
     def on_prompt_quit_asked(self) -> None:
         self.app.exit()
+
+    def action_page(self, direction: int) -> None:
+        """Scroll the transcript, whatever has the focus."""
+        scroll = self.transcript.scroll_page_up if direction < 0 else self.transcript.scroll_page_down
+        scroll(animate=False)
 
     # --- what the engine does
 

@@ -4,15 +4,15 @@ from typing import ClassVar
 
 from textual.content import Content
 from textual.reactive import reactive
+from textual.style import Style
 from textual.widget import Widget
 
-from ebbtide.app.chat_text import memory_parts
-from ebbtide.app.safe_text import format_bytes
+from ebbtide.app.chat_text import MemoryPart, memory_parts
 from ebbtide.engine.messages import Memory
 
-BAR_SHARE = 4
-"""The bar takes one in so many columns, the words take the rest."""
-MIN_BAR_CELLS = 8
+MIN_BAR_CELLS, MAX_BAR_CELLS = 6, 40
+UNITS = ((10**10, 10**9, "GB"), (0, 10**6, "MB"))
+"""(budget from which the unit is used, its bytes, its name): one unit for the whole line."""
 
 
 def bar_cells(parts: list[int], cells: int) -> list[int]:
@@ -50,14 +50,24 @@ class MemoryBar(Widget):
         if memory is None:
             return Content("")
         parts = memory_parts(memory)
-        cells = max(MIN_BAR_CELLS, self.size.width // BAR_SHARE)
-        counts = bar_cells([part[3] for part in parts], cells)
+        words = self._words(memory, parts)
+        room = self.content_size.width - sum(len(text) for text, _ in words)
+        cells = min(max(room, MIN_BAR_CELLS), MAX_BAR_CELLS)
+        counts = bar_cells([part.nbytes for part in parts], cells)
+        bar = [
+            (part.fill * count, self.get_visual_style(f"memory--{part.name}"))
+            for part, count in zip(parts, counts, strict=True)
+        ]
+        return Content.assemble(*bar, *words)
+
+    def _words(self, memory: Memory, parts: list[MemoryPart]) -> list[tuple[str, Style]]:
+        """The legend: every part that is not empty, and the whole, in one unit."""
+        unit_bytes, unit = next((size, name) for least, size, name in UNITS if memory.budget_bytes >= least)
+        digits = 1 if unit == "GB" else 0
         label = self.get_visual_style("memory--label")
-        pieces: list[Content | tuple[str, object]] = []
-        for (name, fill, _, _), count in zip(parts, counts, strict=True):
-            pieces.append((fill * count, self.get_visual_style(f"memory--{name}")))
-        for name, fill, word, size in parts:
-            if size > 0:
-                pieces.append((f"  {fill}", self.get_visual_style(f"memory--{name}")))
-                pieces.append((f" {word} {format_bytes(size)}", label))
-        return Content.assemble(*pieces)  # type: ignore[arg-type]
+        words: list[tuple[str, Style]] = []
+        for part in parts:
+            if part.nbytes > 0:
+                words.append((f"  {part.fill}", self.get_visual_style(f"memory--{part.name}")))
+                words.append((f" {part.word} {part.nbytes / unit_bytes:,.{digits}f}", label))
+        return [*words, (f"  of {memory.budget_bytes / unit_bytes:,.{digits}f} {unit}", label)]

@@ -9,17 +9,18 @@ from textual.widgets import Static
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
 
 GREETING = """\
-    ~^~.
- ~^~    `~^~.__.~^~.     ebbtide
-              `     `~   weights and context share one budget"""
-FIRST_STEPS = "Ask something. Enter sends, Ctrl+J begins a new line, /help tells the rest."
+░░▒▒▓▓██▓▓▒▒░░   e b b t i d e   ░░▒▒▓▓██▓▓▒▒░░
+
+Weights and context share one budget.
+
+Ask something: Enter sends, Ctrl+J breaks the line, /help tells the rest."""
 
 
 class Greeting(Static):
     """What an empty chat shows."""
 
     def __init__(self) -> None:
-        super().__init__(Content(f"{GREETING}\n\n{FIRST_STEPS}"), markup=False)
+        super().__init__(Content(GREETING), markup=False)
 
 
 class Transcript(VerticalScroll):
@@ -31,7 +32,20 @@ class Transcript(VerticalScroll):
         yield Greeting()
 
     def on_mount(self) -> None:
-        self.anchor()
+        for size in ("virtual_size", "container_size"):
+            self.watch(self, size, self._size_changed)
+
+    def _size_changed(self) -> None:
+        """Both sizes are right only after the layout."""
+        self.call_after_refresh(self._anchor_if_longer_than_view)
+
+    def _anchor_if_longer_than_view(self) -> None:
+        """A short chat stands at the top; an anchored one would be pushed down to the prompt."""
+        longer = self.max_scroll_y > 0
+        if longer != self.is_anchored:
+            self.anchor(longer)
+            if not longer:
+                self.scroll_to(y=0, animate=False, immediate=True, force=True)
 
     async def add(self, turn: UserTurn | AnswerTurn | Note) -> None:
         """Append a turn. A question brings the end into view again."""
@@ -39,13 +53,12 @@ class Transcript(VerticalScroll):
             await greeting.remove()
         await self.mount(turn)
         if isinstance(turn, UserTurn):
-            self.anchor()
+            self.scroll_end(animate=False)
 
     async def clear(self) -> None:
         """Back to an empty chat."""
         await self.remove_children()
         await self.mount(Greeting())
-        self.anchor()
 
     @property
     def turns(self) -> list[Widget]:

@@ -1,5 +1,6 @@
 """What stands in the transcript: a question, an answer, a note."""
 
+from markdown_it import MarkdownIt
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -7,6 +8,11 @@ from textual.widgets import Markdown, Static
 
 from ebbtide.app.markdown_blocks import BlockSplitter
 from ebbtide.app.safe_text import safe
+
+
+def _parser() -> MarkdownIt:
+    """Tags in an answer are text, not HTML that a terminal would drop."""
+    return MarkdownIt("gfm-like", {"html": False})
 
 
 class UserTurn(Static):
@@ -30,7 +36,7 @@ class AnswerTurn(Vertical):
         super().__init__()
         self._splitter = BlockSplitter()
         self._final = ""
-        self._markdown = Markdown(open_links=False)
+        self._markdown = Markdown(parser_factory=_parser, open_links=False)
         self._open = Static(markup=False, classes="open-block")
 
     def compose(self) -> ComposeResult:
