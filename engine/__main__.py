@@ -1,5 +1,6 @@
 """The engine process: commands come on standard input, events go out on what was standard output."""
 
+import contextlib
 import os
 import queue
 import sys
@@ -48,7 +49,9 @@ class Inbox:
         self._cancelled.discard(request_id)
 
     def next(self, *, wait: bool) -> Command | None:
-        """The next command; None when the app is gone. Raises queue.Empty if there is none and `wait` is False."""
+        """The next command; None when the app is gone. Raises queue.Empty if there is none and `wait` is
+        False.
+        """
         return self._commands.get(block=wait)
 
 
@@ -64,10 +67,8 @@ def main() -> None:
     # Imported late: the pipe is ready before numpy and the kernels are loaded.
     from ebbtide.engine.loop import Engine
 
-    try:
+    with contextlib.suppress(BrokenPipeError):  # the app went away in the middle of an event
         Engine(emit, inbox).run()
-    except BrokenPipeError:
-        pass  # the app went away in the middle of an event
     # Threads of readers and kernels hold nothing that needs a tidy end.
     os._exit(0)
 

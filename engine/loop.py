@@ -14,7 +14,6 @@ from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import score
 from ebbtide.engine.telemetry import RateLimit
 
-
 PROGRESS_INTERVAL_S = 0.05
 
 
@@ -61,7 +60,7 @@ class Engine:
         if self._runtime is not None:
             self._runtime.close()
 
-    # --- commands ------------------------------------------------------------------------------------------------
+    # --- commands -------------------------------------------------------------------------------------------
 
     def _handle(self, command: m.Command) -> None:
         if isinstance(command, m.Load | m.Generate | m.Score):
@@ -100,7 +99,7 @@ class Engine:
         if self._answer is None or self._answer.request_id != request_id:
             self._commands.forget(request_id)
 
-    # --- steps ---------------------------------------------------------------------------------------------------
+    # --- steps ----------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
         if self._answer is None and self._waiting:

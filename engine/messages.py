@@ -1,7 +1,7 @@
 """Typed messages between the app and an engine process; imports no torch and no numpy.
 
-One MessagePack frame per message, each with a 4-byte little-endian length in front. The app sends `Command`s, the
-engine answers with `Event`s; events of one request carry its `request_id`.
+One MessagePack frame per message, each with a 4-byte little-endian length in front. The app sends `Command`s,
+the engine answers with `Event`s; events of one request carry its `request_id`.
 """
 
 from typing import Literal
@@ -29,7 +29,7 @@ class Turn(msgspec.Struct, frozen=True):
     content: str
 
 
-# --- commands: app -> engine -------------------------------------------------------------------------------------
+# --- commands: app -> engine --------------------------------------------------------------------------------
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
@@ -83,7 +83,7 @@ class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
     pass
 
 
-# --- events: engine -> app ---------------------------------------------------------------------------------------
+# --- events: engine -> app ----------------------------------------------------------------------------------
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
@@ -175,7 +175,9 @@ class Timings(msgspec.Struct, frozen=True):
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):
-    """The end of a request. `text` and `token_ids` are the whole answer, stop strings removed from the text."""
+    """The end of a request. `text` and `token_ids` are the whole answer, stop strings removed from the
+    text.
+    """
 
     request_id: int
     text: str
@@ -194,7 +196,9 @@ class Made(msgspec.Struct, frozen=True, tag="made"):
 
 
 class Scored(msgspec.Struct, frozen=True, tag="scored"):
-    """`token_ids[i]` had natural log-probability `logprobs[i]` given all before; `top1[i]` was the likeliest id."""
+    """`token_ids[i]` had natural log-probability `logprobs[i]` given all before; `top1[i]` was the likeliest
+    id.
+    """
 
     request_id: int
     token_ids: list[int]

@@ -13,7 +13,8 @@ from ebbtide.engine.text import Detokenizer
 class Request:
     """A `Generate` command being answered.
 
-    `ids` = prompt + completion. Keys exist for the first `sequence.length` of them; the last id never has one yet.
+    `ids` = prompt + completion. Keys exist for the first `sequence.length` of them; the last id never has one
+    yet.
     """
 
     command: Generate
@@ -48,7 +49,9 @@ class Request:
         return Usage(self.prompt_tokens, self.cached_tokens, len(self.completion))
 
     def take(self, token: int, *, is_end: bool, context_full: bool) -> str:
-        """Append a sampled token; returns the text that may be shown now and sets `finish_reason` at an end."""
+        """Append a sampled token; returns the text that may be shown now and sets `finish_reason` at an
+        end.
+        """
         self.clock.mark_token()
         self.ids.append(token)
         self.pending_ids.append(token)

@@ -9,7 +9,6 @@ from typing import Literal, cast
 
 import numpy as np
 import psutil
-from ebbtide.kernels.dispatch import pick
 from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
@@ -27,6 +26,7 @@ from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import load_dense
 from ebbtide.engine.text import ChatTemplate, Tokenizer, read_vocabulary
 from ebbtide.engine.weights.source import WeightSource
+from ebbtide.kernels.dispatch import pick
 from ebbtide.kernels.ops import KvLayout, Ops, WorkspaceShape
 
 CHUNK_TOKENS = 256
@@ -158,7 +158,7 @@ def workspace_shape(spec: ModelSpec, context: int) -> WorkspaceShape:
 
 
 def transient_bytes(spec: ModelSpec, ops: Ops) -> int:
-    """Activations, kernel scratch, logits: reserved before anything is admitted. Independent of the budget."""
+    """Activations, kernel scratch, logits: reserved before anything is admitted, at every budget alike."""
     logits = 4 * LOGIT_ROWS * spec.vocab
     return (
         Buffers(spec, CHUNK_TOKENS).nbytes + ops.workspace_bytes(workspace_shape(spec, spec.context)) + logits

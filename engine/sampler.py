@@ -28,7 +28,8 @@ def check(sampling: Sampling) -> None:
 
 
 def uniform(seed: int, position: int) -> float:
-    """A number in [0, 1) that depends on (seed, position) only: Philox4x64 with key `seed`, counter `position`.
+    """A number in [0, 1) that depends on (seed, position) only: Philox4x64 with key `seed`, counter
+    `position`.
 
     Keyed by position, so that a draw does not depend on what was drawn before it or beside it.
     """
@@ -37,7 +38,9 @@ def uniform(seed: int, position: int) -> float:
 
 
 def _penalise(logits: NDArray[np.float32], recent: Sequence[int], penalty: float) -> NDArray[np.float32]:
-    """Divide positive and multiply negative logits of recent tokens by `penalty` (CTRL, Keskar et al. 2019)."""
+    """Divide positive and multiply negative logits of recent tokens by `penalty` (CTRL, Keskar et al.
+    2019).
+    """
     if penalty == 1.0 or not recent:
         return logits
     ids = np.unique(np.asarray(recent[-PENALTY_WINDOW:], np.int64))
@@ -63,7 +66,8 @@ def _softmax(values: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def sample(logits: NDArray[np.float32], sampling: Sampling, *, recent: Sequence[int], position: int) -> int:
-    """The next token id. `logits` is f32[vocabulary]; `recent` the ids so far; `position` that of the new token.
+    """The next token id. `logits` is f32[vocabulary]; `recent` the ids so far; `position` that of the new
+    token.
 
     Raises ArithmeticError when the logits hold no finite maximum (a broken model or file).
     """

@@ -27,10 +27,10 @@ def teacher_forced(
     cancelled: Callable[[], bool],
     use: Callable[[int, F32], None],
 ) -> None:
-    """Run `ids` from an empty cache; `use(position, logits f32[n, vocabulary])` gets every row once, in order.
+    """Run `ids` from an empty cache; `use(position, logits f32[n, vocabulary])` gets each row, in order.
 
-    The prefill lane goes in chunks, the decode lane token by token, as generation would. The logits are a view
-    that the next call overwrites.
+    The prefill lane goes in chunks, the decode lane token by token, as generation would. The logits are a
+    view that the next call overwrites.
     """
     sequence = runtime.pool.new_sequence()
     step = CHUNK_TOKENS if lane is Lane.PREFILL else 1

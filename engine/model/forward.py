@@ -1,7 +1,7 @@
 """One pass of tokens through the model: what every family shares, in the order of the layers.
 
-A row's result depends on its own token, position and keys only (DESIGN: same bits whatever shares its batch), so
-the same method serves the prefill of a chunk and the decoding of one token.
+A row's result depends on its own token, position and keys only (DESIGN: same bits whatever shares its batch),
+so the same method serves the prefill of a chunk and the decoding of one token.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,8 @@ class Forward:
         self.cos, self.sin = rope_tables(spec, weights.rope_factors, context)
 
     def hidden(self, ids: I32, start: int, kv: KvView, cancelled: Callable[[], bool]) -> F32:
-        """Run `ids` i32[M] at positions start .. start + M - 1; returns the final normed rows f32[M, D] (a view).
+        """Run `ids` i32[M] at positions start .. start + M - 1; returns the final normed rows f32[M, D] (a
+        view).
 
         Keys and values are written to the pages of `kv`. Raises Cancelled between layers.
         """
@@ -105,7 +106,9 @@ class Forward:
         ops.linear(attended, layer.attn_out, x, accumulate=True)
 
     def _norm_heads(self, heads: F32, weight: F32) -> None:
-        """Norm every head of heads[M, H, d] in place; by way of a buffer, since the kernel wants dense rows."""
+        """Norm every head of heads[M, H, d] in place; by way of a buffer, since the kernel wants dense
+        rows.
+        """
         dense = self.buffers.head_rows[: heads.shape[0] * heads.shape[1]]
         dense.reshape(heads.shape)[:] = heads
         self.ops.rmsnorm(dense, weight, self.spec.norm_eps, dense)

@@ -17,7 +17,8 @@ from ebbtide.engine.weights.gguf_source import GgufSource
 from ebbtide.engine.weights.pack_index import pack_path_for
 from ebbtide.engine.weights.pack_source import PackSource, is_pack, open_pack
 from ebbtide.engine.weights.pack_write import write_pack
-from ebbtide.engine.weights.source import WeightSource, distinct_blocks, expert_shapes
+from ebbtide.engine.weights.source import KINDS, WeightSource, distinct_blocks, expert_shapes
+from ebbtide.kernels.layout import BlockLayout
 
 Progress = Callable[[str, int, int], None]
 TransientBytes = Callable[[ModelSpec], int]
@@ -61,9 +62,11 @@ def page_size_for(source: GgufSource) -> PageSize:
 
 
 def open_model(command: Load, transient_bytes: TransientBytes, progress: Progress) -> OpenModel:
-    """Open `command.path` (a model or a pack), making a pack first where the budget needs one and it may be made.
+    """Open `command.path` (a model or a pack), making a pack first where the budget needs one and it may be
+    made.
 
-    Raises ModelError for the file, UsageError for budget or context, FitError when it does not fit, PackNeeded.
+    Raises ModelError for the file, UsageError for budget or context, FitError when it does not fit,
+    PackNeeded.
     """
     path = Path(command.path)
     file = open_gguf(path)
@@ -116,7 +119,8 @@ def _pack_needed(plan: MemoryPlan, path: Path) -> PackNeeded:
     return PackNeeded(
         f"A budget of {mib(plan.budget_bytes)} is below the model's {mib(whole)}: its experts must be paged, "
         f"and {path.name} has no pack to page from.",
-        hint=f"Add --pack yes (once; about {mib(path.stat().st_size)} of disk), or give --budget {mib(whole)}.",
+        hint=f"Add --pack yes (once; about {mib(path.stat().st_size)} of disk), "
+        f"or give --budget {mib(whole)}.",
     )
 
 
@@ -148,11 +152,11 @@ def _page(source: WeightSource) -> PageSize:
     """The source's page size with its wastes; a pack brings the size it was made with."""
     spec = source.spec
 
-    def layouts(page_bytes: int) -> list[tuple[object, int]]:
+    def layouts(page_bytes: int) -> list[tuple[BlockLayout, int]]:
         return [
             (source.expert_layout(layer, kind), spec.experts)
             for layer in range(spec.layers if spec.experts else 0)
-            for kind in ("gate_up", "down")
+            for kind in KINDS
         ]
 
     found = evaluate(source.page_bytes, layouts, kv_bytes_per_token(spec))

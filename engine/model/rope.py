@@ -11,8 +11,8 @@ F32 = NDArray[np.float32]
 def rope_tables(spec: ModelSpec, factors: F32 | None, context: int) -> tuple[F32, F32]:
     """cos, sin: f32[context, rope_dim / 2], computed in float64.
 
-    `factors` f32[rope_dim / 2] divide the frequencies one by one (Llama 3's `rope_freqs`); linear scaling divides
-    the position by `spec.rope_linear_scale`.
+    `factors` f32[rope_dim / 2] divide the frequencies one by one (Llama 3's `rope_freqs`); linear scaling
+    divides the position by `spec.rope_linear_scale`.
     """
     pairs = spec.rope_dim // 2
     frequency = spec.rope_base ** (-2.0 * np.arange(pairs, dtype=np.float64) / spec.rope_dim)

@@ -1,4 +1,6 @@
-"""The dense weights of a model in memory: plane blocks and f32 vectors, outside the arena, counted as static."""
+"""The dense weights of a model in memory: plane blocks and f32 vectors, outside the arena, counted as
+static.
+"""
 
 import mmap
 from collections.abc import Callable

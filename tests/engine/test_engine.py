@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.float_reference import FloatReference
-from tests.helpers.tiny_models import Family, write_tiny
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.loop import Engine
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import teacher_forced
+from tests.helpers.float_reference import FloatReference
+from tests.helpers.tiny_models import Family, write_tiny
 
 TEXT = "def parse(text):\n    return [line.split('=') for line in text.splitlines() if line]\n" * 5
 FAMILIES: list[Family] = ["llama", "mixtral", "qwen2moe", "qwen3moe"]
@@ -54,7 +54,8 @@ def of(events: list[m.Event], kind: type[Any]) -> list[Any]:
 
 
 def generate(request_id: int = 1, **fields: Any) -> m.Generate:
-    return m.Generate(request_id, **({"text": TEXT, "max_tokens": 24} | fields))
+    everything: dict[str, Any] = {"text": TEXT, "max_tokens": 24} | fields
+    return m.Generate(request_id, **everything)
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +66,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def mixtral(folder: Path) -> Path:
     # Wide enough that one expert is several pages and a third of the budget is a real shortage.
-    return write_tiny(folder / "mixtral.gguf", "mixtral", experts=8, d_model=128, expert_d_ff=128, d_ff=128, layers=3)
+    sizes: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
+    return write_tiny(folder / "mixtral.gguf", "mixtral", **sizes)
 
 
 def load(path: Path, **fields: Any) -> m.Load:
-    return m.Load(str(path), **({"budget": "100%", "ctx": 512, "threads": 2, "pack": "yes"} | fields))
+    everything: dict[str, Any] = {"budget": "100%", "ctx": 512, "threads": 2, "pack": "yes"} | fields
+    return m.Load(str(path), **everything)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -85,7 +88,8 @@ def test_logits_follow_the_float_reference(folder: Path, family: Family, quant: 
     prefill, decode = (np.concatenate(found) for found in rows.values())
     assert (prefill == decode).all(), "the lanes must agree bit for bit at full width"
     expected = FloatReference(path).logits(ids).numpy()
-    # What is rounded on the way: keys and values to BF16 (2^-9 relative each), F16 weights to 8-bit codes (2^-8).
+    # What is rounded on the way: keys and values to BF16 (2^-9 relative each), F16 weights to 8-bit codes
+    # (2^-8).
     bound = 0.05 if quant == "F16" else 0.02
     wrong = np.abs(prefill - expected).max(axis=1) > bound * np.abs(expected).max()
     # A rounding may swap two experts of nearly equal score: right, but another answer for that row.
@@ -107,25 +111,19 @@ def test_same_tokens_at_every_budget_and_thread_count(mixtral: Path, sampling: m
 
 def test_a_chat_reuses_its_prefix_and_answers_as_without(mixtral: Path) -> None:
     def chat(retain: bool) -> list[m.Finished]:
+        """Three turns; each is answered after all before it in one engine (`retain`), or in a fresh one."""
+        history: list[m.Generate] = []
         turns: list[m.Turn] = []
         answers: list[m.Finished] = []
         for number in range(3):
             turns = [*turns, m.Turn("user", f"question {number}: " + TEXT[:60])]
-            commands = [load(mixtral), *(generate(i, text=None, turns=t, max_tokens=9) for i, t in history)]
-            history.append((number + 1, turns))
-            if retain:
-                commands = [load(mixtral), *(generate(i, text=None, turns=t, max_tokens=9) for i, t in history)]
-            else:
-                commands = [load(mixtral), generate(number + 1, text=None, turns=turns, max_tokens=9)]
-            finished = of(run(*commands), m.Finished)[-1]
+            history.append(generate(number + 1, text=None, turns=turns, max_tokens=9))
+            finished = of(run(load(mixtral), *(history if retain else history[-1:])), m.Finished)[-1]
             answers.append(finished)
             turns = [*turns, m.Turn("assistant", finished.text)]
         return answers
 
-    history: list[tuple[int, list[m.Turn]]] = []
-    warm = chat(retain=True)
-    history = []
-    cold = chat(retain=False)
+    warm, cold = chat(retain=True), chat(retain=False)
     assert [answer.token_ids for answer in warm] == [answer.token_ids for answer in cold]
     assert warm[1].usage.cached > 0 and warm[2].usage.cached > warm[1].usage.cached
     assert all(answer.usage.cached == 0 for answer in cold)
@@ -159,7 +157,8 @@ def test_a_budget_below_the_floor_names_the_smallest(mixtral: Path) -> None:
     failed = of(run(load(mixtral, budget="100KiB")), m.Failed)[0]
     assert failed.exit_code == 4
     smallest = failed.hint.split("--budget ")[1].split()[0]
-    assert of(run(load(mixtral, budget=smallest), generate(max_tokens=2)), m.Finished)[0].finish_reason == "length"
+    finished = of(run(load(mixtral, budget=smallest), generate(max_tokens=2)), m.Finished)[0]
+    assert finished.finish_reason == "length"
 
 
 def test_a_small_budget_without_a_pack_is_refused_with_the_size(tmp_path: Path) -> None:
@@ -190,7 +189,8 @@ def test_scores_agree_between_lanes_and_with_the_reference(mixtral: Path) -> Non
     prefill, decode = of(events, m.Scored)
     assert prefill.logprobs == decode.logprobs and prefill.top1 == decode.top1
     ids = prefill.token_ids
-    first = Runtime.load(load(mixtral), lambda *_: None).tokenizer.encode(TEXT, add_bos=True, parse_special=False)[0]
+    tokenizer = Runtime.load(load(mixtral), lambda *_: None).tokenizer
+    first = tokenizer.encode(TEXT, add_bos=True, parse_special=False)[0]
     expected = FloatReference(mixtral).logits([first, *ids])[:-1].log_softmax(-1).numpy()
     measured = np.array(prefill.logprobs)
     # All but a few tokens, where a rounding swapped two experts of nearly equal score.

@@ -1,7 +1,7 @@
 """A float32 forward pass straight from a GGUF file, in plain torch: what "right" means for logits.
 
-Written from the papers and the GGUF conventions, sharing no code with the engine: weights are dequantised by the
-`gguf` package, attention is a full matrix, every token visits its experts in a loop.
+Written from the papers and the GGUF conventions, sharing no code with the engine: weights are dequantised by
+the `gguf` package, attention is a full matrix, every token visits its experts in a loop.
 """
 
 from pathlib import Path
@@ -15,7 +15,9 @@ Tensor = torch.Tensor
 
 
 class FloatReference:
-    """`logits(ids)` gives f32[len(ids), vocabulary] for llama (dense and experts), qwen2moe and qwen3moe files."""
+    """`logits(ids)` gives f32[len(ids), vocabulary] for llama (dense and experts), qwen2moe and qwen3moe
+    files.
+    """
 
     def __init__(self, path: Path) -> None:
         reader = gguf.GGUFReader(str(path))
@@ -67,7 +69,8 @@ class FloatReference:
         return y.transpose(0, 1).flatten(1) @ self.tensors[f"{at}attn_output.weight"].T
 
     def glu(self, x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
-        return (torch.nn.functional.silu(x @ gate.T) * (x @ up.T)) @ down.T
+        inner: Tensor = torch.nn.functional.silu(x @ gate.T) * (x @ up.T)
+        return inner @ down.T
 
     def _bank(self, at: str, part: str, expert: int) -> Tensor:
         merged = self.tensors.get(f"{at}ffn_{part}_exps.weight")

@@ -2,8 +2,9 @@
 
     python tests/oracle/agreement.py MODEL.gguf TEXT [--windows 3 --tokens 400 --json]
 
-Both lanes of ebbtide and llama.cpp at batch 512 and 1 are teacher-forced over the same token windows. Printed per
-pair: mean and 99th percentile of KL(p || q) in nats, and top-1 agreement. llama.cpp runs in its own process.
+Both lanes of ebbtide and llama.cpp at batch 512 and 1 are teacher-forced over the same token windows. Printed
+per pair: mean and 99th percentile of KL(p || q) in nats, and top-1 agreement. llama.cpp runs in its own
+process.
 """
 
 import argparse
@@ -15,6 +16,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ebbtide.engine.gguf import open_gguf
+from ebbtide.engine.memory.provenance import Lane
+from ebbtide.engine.messages import Load
+from ebbtide.engine.runtime import Runtime
+from ebbtide.engine.scoring import teacher_forced
+from ebbtide.engine.text import Tokenizer
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a script: find `tests`
 
@@ -43,8 +51,6 @@ def compare(p: F32, q: F32) -> dict[str, float]:
 
 
 def windows_of(model: Path, text: str, count: int, tokens: int) -> list[list[int]]:
-    from ebbtide.engine.gguf import open_gguf
-    from ebbtide.engine.text import Tokenizer
 
     ids = Tokenizer.from_gguf(open_gguf(model)).encode(text, add_bos=False, parse_special=False)
     if len(ids) < count * tokens:
@@ -52,23 +58,20 @@ def windows_of(model: Path, text: str, count: int, tokens: int) -> list[list[int
     return [ids[i * tokens : (i + 1) * tokens] for i in range(count)]
 
 
+def ours_once(runtime: Runtime, ids: list[int], lane: Lane) -> F32:
+    rows: list[F32] = []
+    teacher_forced(runtime, ids, lane, lambda: False, lambda at, logits: rows.append(logits.copy()))
+    return np.concatenate(rows)
+
+
 def ours(model: Path, windows: list[list[int]], budget: str) -> dict[str, F32]:
-    from ebbtide.engine.memory.provenance import Lane
-    from ebbtide.engine.messages import Load
-    from ebbtide.engine.runtime import Runtime
-    from ebbtide.engine.scoring import teacher_forced
 
     found: dict[str, F32] = {}
     with tempfile.TemporaryDirectory() as folder:
         load = Load(str(model), budget=budget, ctx=max(map(len, windows)) + 8, pack="yes", cache_dir=folder)
         runtime = Runtime.load(load, lambda stage, done, total: None)
         for name, lane in (("ebbtide prefill", Lane.PREFILL), ("ebbtide decode", Lane.DECODE)):
-            rows: list[F32] = []
-            for ids in windows:
-                teacher_forced(
-                    runtime, ids, lane, lambda: False, lambda at, logits: rows.append(logits.copy())
-                )
-            found[name] = np.concatenate(rows)
+            found[name] = np.concatenate([ours_once(runtime, ids, lane) for ids in windows])
         runtime.close()
     return found
 
@@ -138,7 +141,8 @@ def main() -> None:
     print(f"{sum(map(len, windows))} tokens")
     for name, row in table.items():
         print(
-            f"{name:45} KL mean {row['kl_mean']:.2e}  p99 {row['kl_p99']:.2e}  top-1 {100 * row['top1']:.2f} %"
+            f"{name:45} KL mean {row['kl_mean']:.2e}  p99 {row['kl_p99']:.2e}  "
+            f"top-1 {100 * row['top1']:.2f} %"
         )
 
 

@@ -1,4 +1,6 @@
-"""A memory cgroup of one's own (v1 or v2), for measuring from outside what a process tree really used. Linux, root."""
+"""A memory cgroup of one's own (v1 or v2), for measuring from outside what a process tree really used.
+Linux, root.
+"""
 
 import os
 import signal

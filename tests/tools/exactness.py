@@ -2,8 +2,9 @@
 
     sudo python tests/tools/exactness.py MODEL [--allowance 350MiB] [--budgets 100%,60%,35%]
 
-Prints a row per run: a hash of all token ids, hit rate, budget, the ledger's peak, the cgroup's own peak and limit.
-Exits 1 if any two runs of a mode differ, a limit was reached by a kill, or a cgroup's peak is above its limit.
+Prints a row per run: a hash of all token ids, hit rate, budget, the ledger's peak, the cgroup's own peak and
+limit. Exits 1 if any two runs of a mode differ, a limit was reached by a kill, or a cgroup's peak is above
+its limit.
 """
 
 import argparse
@@ -13,9 +14,8 @@ import os
 import sys
 from pathlib import Path
 
-from tests.tools.cgroup import MemoryCgroup, drop_caches
-
 from ebbtide.engine.memory.budget import parse_bytes
+from tests.tools.cgroup import MemoryCgroup, drop_caches
 
 MIB = 1 << 20
 ROW = "{:8} {:>6} {:>7}  {:16} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9}  {}"
