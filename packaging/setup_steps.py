@@ -80,7 +80,7 @@ def prepare(*, with_tests: bool) -> Venv:
         if not venv.is_usable():
             with step(f"making {venv.folder}"):
                 venv.create()
-        with step("torch"):
+        with step("choosing a build of torch"):
             setup_torch.install(venv)
     compile_kernels(tell=not fresh)
     if not fresh:
