@@ -1,7 +1,7 @@
 """The background process behind `run_job`: makes the starter or a pack, reports progress as frames.
 
 python -m ebbtide.app.jobs starter FOLDER QUANT [force]
-python -m ebbtide.app.jobs pack MODEL OUT_OR_EMPTY PACKS_FOLDER [resume]
+python -m ebbtide.app.jobs pack MODEL OUT_OR_EMPTY CACHE_FOLDER [resume]
 """
 
 import _thread
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from ebbtide.engine.errors import EbbtideError
+from ebbtide.engine.errors import EbbtideError, UsageError
 from ebbtide.engine.lifeline import die_with_parent
 from ebbtide.engine.messages import Failed, Made, Progress
 from ebbtide.engine.wire import write_message
@@ -54,7 +54,32 @@ def make_starter(reporter: Reporter, folder: str, quant: str, force: str = "") -
     return ensure_starter(Path(folder), quant, force=force == "force", progress=reporter.progress)
 
 
-JOBS: dict[str, Callable[..., Path]] = {"starter": make_starter}
+def make_pack(reporter: Reporter, model: str, out: str, cache: str, resume: str = "") -> Path:
+    from ebbtide.engine.gguf import open_gguf
+    from ebbtide.engine.model.open import FLOOR_PLANES, page_size_for
+    from ebbtide.engine.weights.gguf_source import GgufSource
+    from ebbtide.engine.weights.pack_index import pack_path_for
+    from ebbtide.engine.weights.pack_write import write_pack
+
+    path = Path(model)
+    source = GgufSource(open_gguf(path), floor_planes=FLOOR_PLANES)
+    try:
+        if not source.spec.experts:
+            raise UsageError(f"{path.name} has no experts to page", hint="A dense model needs no pack.")
+        page_bytes = page_size_for(source).page_bytes
+    finally:
+        source.close()
+    return write_pack(
+        path,
+        Path(out) if out else pack_path_for(path, Path(cache)),
+        page_bytes=page_bytes,
+        floor_planes=FLOOR_PLANES,
+        progress=lambda done, total: reporter.progress("packing", done, total),
+        resume=resume == "resume",
+    )
+
+
+JOBS: dict[str, Callable[..., Path]] = {"starter": make_starter, "pack": make_pack}
 
 
 def _stop_when_abandoned() -> None:

@@ -47,7 +47,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     pack: Literal["ask", "yes", "no"] = "ask"
     retain_prefixes: bool = True
     cache_dir: str = ""
-    """The folder for packs; empty = beside the model file."""
+    """Packs go into its folder `packs`; empty = the model file's own folder."""
 
 
 class Generate(msgspec.Struct, frozen=True, tag="generate"):

@@ -28,7 +28,7 @@ def prepare_load(context: AppContext, model: str | None, flags: EngineFlags) -> 
 def find_load(context: AppContext, model: str | None, flags: EngineFlags) -> Load:
     """Find the file and complete the command; only the starter's file may be missing."""
     path = resolve(model or context.settings.engine.model, context.paths)
-    load = flags.load(str(path), context.settings, str(context.paths.packs))
+    load = flags.load(str(path), context.settings, str(context.paths.cache))
     is_starter = path.parent == context.paths.models and path.name.startswith(f"{STARTER}-")
     return msgspec.structs.replace(load, pack="yes") if is_starter and load.pack == "ask" else load
 

@@ -25,7 +25,7 @@ def pack(context: AppContext, model: str, out: Path | None, resume: bool, any_pr
     source = resolve(model, context.paths)
     if not source.exists():
         raise ModelError(f"the model {model!r} is not there yet", hint="`ebbtide pull starter` fetches it.")
-    arguments = ["pack", str(source), str(out.absolute()) if out else "", str(context.paths.packs)]
+    arguments = ["pack", str(source), str(out.absolute()) if out else "", str(context.paths.cache)]
     arguments += ["resume"] if resume else []
     with ProgressPrinter() as progress:
         path = run_job(arguments, context.paths.engine_log, progress.update)

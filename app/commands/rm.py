@@ -21,7 +21,7 @@ def rm(context: AppContext, model: str, as_json: bool) -> None:
     path = resolve(model, context.paths)
     own = context.paths.models.absolute()
     doomed = [path] if path.parent == own else []
-    doomed += packs_of(path, context.paths.packs)
+    doomed += packs_of(path, context.paths.cache)
     if not doomed:
         raise UsageError(f"{path} is not kept by ebbtide", hint="Remove it with the program that made it.")
     freed = _remove(doomed)
@@ -33,9 +33,12 @@ def rm(context: AppContext, model: str, as_json: bool) -> None:
         note(f"{format_bytes(freed)} freed.")
 
 
-def packs_of(model: Path, folder: Path) -> list[Path]:
-    """Packs made of this model, finished or begun: their names start with the model's."""
-    return sorted(folder.glob(f"{model.stem}[.-]*")) if folder.is_dir() else []
+def packs_of(model: Path, cache: Path) -> list[Path]:
+    """The pack that ebbtide made of this very file, finished or begun."""
+    from ebbtide.engine.weights.pack_index import pack_path_for  # numpy
+
+    pack = pack_path_for(model, cache)
+    return [file for suffix in ("", ".part", ".part.json") if (file := Path(f"{pack}{suffix}")).exists()]
 
 
 def _remove(files: list[Path]) -> int:
