@@ -4,7 +4,7 @@ import errno
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -45,30 +45,38 @@ def write_pack(
     source = GgufSource(open_gguf(source_path), page_bytes=page_bytes, floor_planes=floor_planes)
     try:
         plan = plan_pack(source)
-        out_path.parent.mkdir(parents=True, exist_ok=True)
-        with PartFile(out_path, plan, resume=resume) as part, _disk_errors(part, plan):
-            part.check_space()
-            _write_units(source, plan, part, progress)
-            part.write(plan.report_offset, np.frombuffer(encode_report(part.losses.notices()), np.uint8))
-            _check_unchanged(source, plan, part)
-            part.publish()
+        with _disk_errors(out_path, plan):
+            out_path.parent.mkdir(parents=True, exist_ok=True)
+            with PartFile(out_path, plan, resume=resume) as part:
+                part.check_space()
+                _write_units(source, plan, part, progress)
+                report = encode_report(part.losses.notices())
+                part.write(plan.report_offset, np.frombuffer(report, np.uint8))
+                _check_unchanged(source, plan, part)
+                part.publish()
     finally:
         source.close()
     return out_path
 
 
 def _write_units(source: GgufSource, plan: PackPlan, part: PartFile, progress: Progress) -> None:
-    """Convert what is not done yet, in order, with a checkpoint now and then."""
-    flushed = sum(unit.nbytes for unit in plan.units[: part.done])
+    """Convert what is not done yet, in order, with a checkpoint now and then and when it ends early."""
+    good = part.done
+    flushed = sum(unit.nbytes for unit in plan.units[:good])
     done, total = flushed, sum(unit.nbytes for unit in plan.units)
-    progress(done, total)
-    for count, unit, losses in _converted(source, plan, part):
-        part.losses.merge(losses)
-        done += unit.nbytes
-        if done - flushed >= _FLUSH_BYTES or done == total:
-            part.checkpoint(count)
-            flushed = done
+    try:
         progress(done, total)
+        for count, unit, losses in _converted(source, plan, part):
+            part.losses.merge(losses)
+            good, done = count, done + unit.nbytes
+            if done - flushed >= _FLUSH_BYTES:
+                part.checkpoint(good)
+                flushed = done
+            progress(done, total)
+    except BaseException:
+        with suppress(OSError):
+            part.checkpoint(good)
+        raise
 
 
 def _converted(source: GgufSource, plan: PackPlan, part: PartFile) -> Iterator[tuple[int, Unit, Losses]]:
@@ -112,17 +120,17 @@ def _check_unchanged(source: GgufSource, plan: PackPlan, part: PartFile) -> None
 
 
 @contextmanager
-def _disk_errors(part: PartFile, plan: PackPlan) -> Iterator[None]:
+def _disk_errors(out_path: Path, plan: PackPlan) -> Iterator[None]:
     """Turn failed writes into errors that say what to do; what is good so far stays for the next call."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise FitError(
-                f"The disk became full while {part.out_path.name} was written ({plan.total_bytes >> 20} MiB)",
-                hint=f"Free some space in {part.path.parent} and pack again: it goes on where it stopped.",
+                f"The disk became full while {out_path.name} was written ({plan.total_bytes >> 20} MiB)",
+                hint=f"Free some space in {out_path.parent} and pack again: it goes on where it stopped.",
             ) from error
         raise ModelError(
-            f"{part.path.name} cannot be written: {error.strerror or error}",
-            hint=f"Check {part.path.parent} and its disk, or choose another place with --out.",
+            f"{out_path.name} cannot be written: {error.strerror or error}",
+            hint=f"Check {out_path.parent} and its disk, or choose another place with --out.",
         ) from error
