@@ -16,7 +16,7 @@ def read_block(
 ) -> tuple[U8, int]:
     """Read some extents into shuffled pages.
 
-    Returns the address space u8[span] put together from them, zero where nothing was read, and the bytes read.
+    Returns the address space u8[span] put together, zero where nothing was read, and the bytes read.
     """
     layout = source.expert_layout(layer, kind)
     last = len(layout.extent_ends) - 1 if last is None else last

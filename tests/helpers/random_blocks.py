@@ -14,11 +14,14 @@ _HALVES |= {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
 
 
 def random_matrix(rng: np.random.Generator, type_name: str, rows: int, cols: int, std: float) -> U8:
-    """Raw bytes u8[rows, row bytes]: normal weights where the gguf package can quantise, else uniform."""
+    """Raw bytes u8[rows, row bytes]: normal weights, in K-quants uniform ones; noise in any other type."""
     if type_name == "Q6_K":
         return _q6_k(rng, rows, cols, std)
     if type_name in SUPER_TYPES:
         return _q4_or_q5_k(rng, type_name, rows, cols, std)
+    if type_name not in (*GROUP_TYPES, *FLOAT_TYPES):
+        block_cols, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType[type_name]]
+        return rng.integers(0, 256, (rows, cols // block_cols * block_bytes), dtype=np.uint8)
     weights = (rng.standard_normal((rows, cols)) * std).astype(np.float32)
     packed = quants.quantize(weights, GGMLQuantizationType[type_name])
     return np.ascontiguousarray(packed).view(np.uint8).reshape(rows, -1)

@@ -1,0 +1,44 @@
+"""The tiny models of the tests are what they claim to be: llama.cpp loads them and computes with them."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.tiny_models import Family, write_tiny
+
+llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is an extra")
+
+K_SHAPE: dict[str, Any] = {"d_model": 256, "heads": 8, "d_ff": 256, "expert_d_ff": 256}
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        ("llama", {}),
+        ("llama", {"tied": True, "rope_factors": True, "quant": "Q4_1"}),
+        ("mixtral", {"types": {"*down_exps*": "Q5_0"}}),
+        ("qwen2moe", {"quant": "F16"}),
+        ("qwen3moe", {"quant": "Q4_K", "types": {"*down_exps*": "Q6_K", "*attn_v*": "Q5_K"}, **K_SHAPE}),
+    ],
+)
+def test_llama_cpp_computes_with_it(tmp_path: Path, family: Family, options: dict[str, Any]) -> None:
+    path = write_tiny(tmp_path / "tiny.gguf", family, **options)
+    model = llama_cpp.Llama(str(path), n_ctx=64, n_threads=1, logits_all=True, verbose=False)
+    text = "def the self(): caf\u00e9".encode()
+    tokens = model.tokenize(text, add_bos=False, special=True)
+    assert model.detokenize(tokens) == text and len(tokens) < len(text)
+    model.eval(tokens)
+    logits = np.array(model.scores[: len(tokens)])
+    assert np.isfinite(logits).all() and logits.std() > 0.5
+    model.close()
+
+
+def test_equal_arguments_give_equal_bytes(tmp_path: Path) -> None:
+    digests = {
+        hashlib.sha256(write_tiny(tmp_path / name, "qwen2moe", seed=seed).read_bytes()).hexdigest()
+        for name, seed in (("a.gguf", 1), ("b.gguf", 1), ("c.gguf", 2))
+    }
+    assert len(digests) == 2
