@@ -182,7 +182,7 @@ class Pager:
         Raises what the source or `progress` raises; what was read by then stays.
         """
         self.settle()
-        return warm(self._arena, self._table, self._mover, self.quotas, progress)
+        return warm(self._arena, self._table, self._mover, self.quotas, self._make_free, progress)
 
     # --- giving and taking pages --------------------------------------------------------------------------
 

@@ -26,12 +26,17 @@ def _chunks(table: WeightPageTable, quotas: Sequence[int], page_bytes: int) -> l
 
 
 def warm(
-    arena: Arena, table: WeightPageTable, mover: Mover, quotas: Sequence[int], progress: Progress
+    arena: Arena,
+    table: WeightPageTable,
+    mover: Mover,
+    quotas: Sequence[int],
+    make_free: Callable[[int], None],
+    progress: Progress,
 ) -> int:
     """Read the first absent experts of each layer until it holds its quota; bytes read.
 
-    Two chunks are under way at a time. Raises what the source or `progress` raises; what was read by then
-    stays.
+    `make_free(pages)` sees to it that so many pages are free, at the cost of layers above their quotas. Two
+    chunks are under way at a time. Raises what the source or `progress` raises; what was read by then stays.
     """
     chunks = _chunks(table, quotas, arena.page_bytes)
     sizes = [len(experts) * table.layouts[layer].page_count * arena.page_bytes for layer, experts in chunks]
@@ -39,6 +44,7 @@ def warm(
     under_way: list[Fill] = []
     try:
         for i, (layer, experts) in enumerate(chunks):
+            make_free(len(experts) * table.layouts[layer].page_count)
             under_way.append(Fill(arena, table, mover, layer, experts))
             if i > 0:
                 read += under_way.pop(0).finish()

@@ -151,3 +151,15 @@ def test_all_experts_and_a_little_kv_leave_nobody_out() -> None:
     system.pool.extend(system.pool.new_sequence(), T, EXACT)
     assert expert_pages(system) == FLOOR_PAGES * EXPERTS and system.arena.free_pages == 0
     system.close()
+
+
+def test_warming_after_kv_took_pages_makes_room_first() -> None:
+    """One layer is above its new quota while another is below: the first gives to the second."""
+    system = make_system(FLOOR_PAGES + 3 * LAYERS)
+    system.pager.warm()
+    list(system.pager.groups(1, ids(1)))
+    system.pool.extend(system.pool.new_sequence(), 1, EXACT)
+    system.pager.warm()
+    assert system.pager.quotas == [1] * LAYERS
+    system.check()
+    system.close()
