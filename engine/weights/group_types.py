@@ -6,8 +6,8 @@ from ebbtide.engine.weights.codes import F16, U8, Codes, Scales
 from ebbtide.kernels.layout import FORMATS
 
 
-def _half(blocks: U8, at: int) -> F16:
-    """The f16 at byte `at` of every block; `blocks` u8[rows, groups, bytes] -> f16[rows, groups]."""
+def f16_at(blocks: U8, at: int) -> F16:
+    """The f16 at byte `at` of every block; `blocks` u8[rows, blocks, bytes] -> f16[rows, blocks]."""
     return np.ascontiguousarray(blocks[:, :, at : at + 2]).view(np.float16)[:, :, 0]
 
 
@@ -30,13 +30,13 @@ def _with_fifth_bit(codes: U8, blocks: U8, at: int) -> U8:
 def decode_q4_0(raw: U8, rows: int, cols: int) -> Codes:
     """d f16, 16 bytes of nibbles."""
     blocks = raw.reshape(rows, cols // 32, 18)
-    return Codes(FORMATS["Q4_0"], _nibbles(blocks, 2).reshape(rows, cols), Scales(_half(blocks, 0)))
+    return Codes(FORMATS["Q4_0"], _nibbles(blocks, 2).reshape(rows, cols), Scales(f16_at(blocks, 0)))
 
 
 def decode_q4_1(raw: U8, rows: int, cols: int) -> Codes:
     """d f16, m f16, 16 bytes of nibbles."""
     blocks = raw.reshape(rows, cols // 32, 20)
-    scales = Scales(_half(blocks, 0), _half(blocks, 2))
+    scales = Scales(f16_at(blocks, 0), f16_at(blocks, 2))
     return Codes(FORMATS["Q4_1"], _nibbles(blocks, 4).reshape(rows, cols), scales)
 
 
@@ -44,14 +44,14 @@ def decode_q5_0(raw: U8, rows: int, cols: int) -> Codes:
     """d f16, 32 high bits, 16 bytes of nibbles."""
     blocks = raw.reshape(rows, cols // 32, 22)
     codes = _with_fifth_bit(_nibbles(blocks, 6), blocks, 2)
-    return Codes(FORMATS["Q5_0"], codes.reshape(rows, cols), Scales(_half(blocks, 0)))
+    return Codes(FORMATS["Q5_0"], codes.reshape(rows, cols), Scales(f16_at(blocks, 0)))
 
 
 def decode_q5_1(raw: U8, rows: int, cols: int) -> Codes:
     """d f16, m f16, 32 high bits, 16 bytes of nibbles."""
     blocks = raw.reshape(rows, cols // 32, 24)
     codes = _with_fifth_bit(_nibbles(blocks, 8), blocks, 4)
-    scales = Scales(_half(blocks, 0), _half(blocks, 2))
+    scales = Scales(f16_at(blocks, 0), f16_at(blocks, 2))
     return Codes(FORMATS["Q5_1"], codes.reshape(rows, cols), scales)
 
 
@@ -59,4 +59,4 @@ def decode_q8_0(raw: U8, rows: int, cols: int) -> Codes:
     """d f16, 32 signed bytes; the code is the byte + 128, which is the byte with its top bit flipped."""
     blocks = raw.reshape(rows, cols // 32, 34)
     codes = np.bitwise_xor(blocks[:, :, 2:], np.uint8(128))
-    return Codes(FORMATS["Q8_0"], codes.reshape(rows, cols), Scales(_half(blocks, 0)))
+    return Codes(FORMATS["Q8_0"], codes.reshape(rows, cols), Scales(f16_at(blocks, 0)))

@@ -36,7 +36,7 @@ class PackSource:
 
     def __init__(self, file: GgufFile) -> None:
         self.file = file
-        self.index = _read_index(file)
+        self.index = read_index(file)
         self.spec: ModelSpec = self.index.spec
         self.page_bytes = self.index.page_bytes
         self._check_tensors()
@@ -128,7 +128,8 @@ def open_pack(path: Path) -> PackSource:
     return PackSource(open_gguf(path))
 
 
-def _read_index(file: GgufFile) -> PackIndex:
+def read_index(file: GgufFile) -> PackIndex:
+    """What a pack says about itself. Raises ModelError when it is damaged or has another version."""
     version = file.require_int(VERSION_KEY)
     if version != PACK_VERSION:
         raise ModelError(

@@ -26,7 +26,8 @@ def compiled_packer() -> LinePacker | None:
 
     def pack(codes: U8, planes: int, out: U8) -> None:
         rows, cols = codes.shape
-        starts = (ctypes.c_void_p * planes)(*(out[plane].ctypes.data for plane in range(planes)))
+        start, step = out.ctypes.data, out.strides[0]
+        starts = (ctypes.c_void_p * planes)(*(start + plane * step for plane in range(planes)))
         source = ctypes.c_void_p(np.ascontiguousarray(codes).ctypes.data)
         lib.eb_pack_planes(source, cols, 0, rows // STRIP_ROWS, planes, starts)
 

@@ -2,13 +2,9 @@
 
 import numpy as np
 
-from ebbtide.engine.weights.codes import F16, U8, Codes, Scales
+from ebbtide.engine.weights.codes import U8, Codes, Scales
+from ebbtide.engine.weights.group_types import f16_at
 from ebbtide.kernels.layout import FORMATS
-
-
-def _half(blocks: U8, at: int) -> F16:
-    """The f16 at byte `at` of every super-block; u8[rows, supers, bytes] -> f16[rows, supers]."""
-    return np.ascontiguousarray(blocks[:, :, at : at + 2]).view(np.float16)[:, :, 0]
 
 
 def _six_bit_scales(packed: U8) -> tuple[U8, U8]:
@@ -32,7 +28,7 @@ def _low_nibbles(packed: U8) -> U8:
 
 def _scales_of(blocks: U8) -> Scales:
     scales, minimums = _six_bit_scales(blocks[:, :, 4:16])
-    return Scales(_half(blocks, 0), _half(blocks, 2), scales, minimums)
+    return Scales(f16_at(blocks, 0), f16_at(blocks, 2), scales, minimums)
 
 
 def decode_q4_k(raw: U8, rows: int, cols: int) -> Codes:
@@ -65,4 +61,4 @@ def decode_q6_k(raw: U8, rows: int, cols: int) -> Codes:
     shift = np.array([0, 2, 4, 6], np.uint8)[:, None]
     codes |= ((high >> shift) & np.uint8(3)) << np.uint8(4)
     sub_scales = np.ascontiguousarray(blocks[:, :, 192:208]).reshape(rows, -1)
-    return Codes(FORMATS["Q6_K"], codes.reshape(rows, cols), Scales(_half(blocks, 208), sc=sub_scales))
+    return Codes(FORMATS["Q6_K"], codes.reshape(rows, cols), Scales(f16_at(blocks, 208), sc=sub_scales))

@@ -12,7 +12,7 @@ from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.model.mapping import KINDS
 from ebbtide.engine.weights.codes import F32
 from ebbtide.engine.weights.gguf_source import GgufSource
-from ebbtide.engine.weights.open import open_weights
+from ebbtide.engine.weights.open import open_weights, read_spec
 from ebbtide.engine.weights.pack_source import PackSource
 from ebbtide.engine.weights.pack_write import write_pack
 from ebbtide.engine.weights.planes import dequantise
@@ -183,7 +183,7 @@ def test_a_pack_keeps_the_metadata_and_knows_its_model(model: Path, pack: Path) 
         np.testing.assert_array_equal(packed.metadata[key], original.metadata[key])
         assert packed.metadata.types[key] == original.metadata.types[key]
     source = PackSource(packed)
-    assert source.spec == GgufSource(original).spec
+    assert source.spec == GgufSource(original).spec == read_spec(packed) == read_spec(original)
     assert source.matches(original)
     model.touch()
     assert not source.matches(open_gguf(model))
