@@ -90,7 +90,8 @@ def install_cpu_build(venv: Venv, attempts: Sequence[Attempt] = ATTEMPTS) -> Non
         if offer is None or not is_cpu_build(offer):
             continue
         say(f"installing torch {offer.version} (CPU build) from {attempt.where}")
-        venv.pip("--no-deps", *attempt.index_args, attempt.requirement, limit_mb=CPU_LIMIT_MB)
+        # Byte code of torch's thousands of files takes long to make; Python makes what it needs by itself.
+        venv.pip("--no-deps", "--no-compile", *attempt.index_args, attempt.requirement, limit_mb=CPU_LIMIT_MB)
         return
     raise SetupError(
         f"No CPU build of torch {PIN} was found, and this machine has no NVIDIA driver for the CUDA build.",

@@ -67,18 +67,24 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestLinuxWithoutDriver:
     def test_the_labelled_build_comes_first(self) -> None:
         fake = FakeVenv({f"torch=={PIN}+cpu": CPU, f"torch=={PIN}": CUDA})
-        assert installed_by(fake) == [["--no-deps", f"torch=={PIN}+cpu"]]
+        assert installed_by(fake) == [["--no-deps", "--no-compile", f"torch=={PIN}+cpu"]]
 
     def test_a_plain_name_that_means_the_cpu_build(self) -> None:
-        assert installed_by(FakeVenv({f"torch=={PIN}": CPU})) == [["--no-deps", f"torch=={PIN}"]]
+        assert installed_by(FakeVenv({f"torch=={PIN}": CPU})) == [
+            ["--no-deps", "--no-compile", f"torch=={PIN}"]
+        ]
 
     def test_an_unlabelled_cpu_build_is_known_by_its_requirements(self) -> None:
-        assert installed_by(FakeVenv({f"torch=={PIN}": UNLABELLED_CPU})) == [["--no-deps", f"torch=={PIN}"]]
+        assert installed_by(FakeVenv({f"torch=={PIN}": UNLABELLED_CPU})) == [
+            ["--no-deps", "--no-compile", f"torch=={PIN}"]
+        ]
 
     @pytest.mark.parametrize("offer", [CUDA, TooLargeError("torch is a download of 888 MB", "")])
     def test_a_cuda_build_is_passed_over_for_the_public_cpu_index(self, offer: object) -> None:
         fake = FakeVenv({f"torch=={PIN}": offer}, {f"torch=={PIN}+cpu": CPU})
-        assert installed_by(fake) == [["--no-deps", "--index-url", CPU_INDEX, f"torch=={PIN}+cpu"]]
+        assert installed_by(fake) == [
+            ["--no-deps", "--no-compile", "--index-url", CPU_INDEX, f"torch=={PIN}+cpu"]
+        ]
 
     @pytest.mark.parametrize("configured", [{}, {f"torch=={PIN}": CUDA}])
     def test_nothing_found_is_an_error_that_says_what_to_do(self, configured: Index) -> None:
