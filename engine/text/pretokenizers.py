@@ -40,9 +40,7 @@ UNNAMED = "default"
 """What files without a name get, as llama.cpp does; the model may have been trained with another rule."""
 
 WORD_RULES: dict[str, WordRule] = {
-    **dict.fromkeys(
-        ("gpt-2", "gpt2", "phi-2", "mpt", "olmo", "exaone4", "mellum", "a.x-4.0", "jais"), _PLAIN
-    ),
+    **dict.fromkeys(("gpt-2", "phi-2", "mpt", "olmo", "exaone4", "mellum", "a.x-4.0", "jais"), _PLAIN),
     **dict.fromkeys(("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone"), _DIGITS_APART),
     **dict.fromkeys(("minerva-7b", "mellum2"), _DIGITS_APART),
     **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "lfm2"), _LLAMA3_RULE),

@@ -24,7 +24,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 STEP_LIMIT = 2_000_000
 """Python lines and calls of one rendering; a chat of 500 turns takes about 40,000."""
 SIZE_LIMIT = 1 << 24
-"""Characters or items that one repetition, power or formatting may make."""
+"""Characters or items that one repetition may make."""
+BITS_LIMIT = 1 << 14
+"""Length of the numbers that a template may reckon with."""
 
 
 _WIDE_FORMAT = re.compile(r"%[^a-zA-Z%]*(\d{5}|\*)")
@@ -53,7 +55,7 @@ class ChatSandbox(ImmutableSandboxedEnvironment):
         """Arithmetic, refused when its result would be huge."""
         if operator == "%" and isinstance(left, str) and _WIDE_FORMAT.search(left):
             raise SecurityError("a format this wide is not available")
-        if _result_size(operator, left, right) > SIZE_LIMIT:
+        if _is_huge(operator, left, right):
             raise SecurityError(f"the result of {operator} is too large")
         return super().call_binop(context, operator, left, right)
 
@@ -88,18 +90,13 @@ def limited_steps(limit: int = STEP_LIMIT) -> Iterator[None]:
         sys.settrace(before)
 
 
-def _result_size(operator: str, left: Any, right: Any) -> int:
-    """An upper bound of the length or, for whole numbers, of the bits of `left operator right`."""
-    if operator == "**":
-        return _bits(left) * max(int(right), 1) if isinstance(right, int) else 0
-    sized, times = (left, right) if hasattr(left, "__len__") else (right, left)
-    if hasattr(sized, "__len__") and isinstance(times, int):
-        return len(sized) * max(times, 0)
-    return _bits(left) + _bits(right)
-
-
-def _bits(value: Any) -> int:
-    return int(value).bit_length() if isinstance(value, int) else 0
+def _is_huge(operator: str, left: Any, right: Any) -> bool:
+    """Whether `left operator right` may be too large to be made."""
+    if isinstance(left, int) and isinstance(right, int):
+        bits = int(left).bit_length(), int(right).bit_length()
+        return (bits[0] * max(right, 1) if operator == "**" else sum(bits)) > BITS_LIMIT
+    repeated, times = (left, right) if isinstance(right, int) else (right, left)
+    return hasattr(repeated, "__len__") and isinstance(times, int) and len(repeated) * times > SIZE_LIMIT
 
 
 def _to_json(

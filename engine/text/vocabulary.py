@@ -12,43 +12,17 @@ from ebbtide.engine.gguf.faults import missing_key, wrong_value
 
 KEYS: Final = Keys.Tokenizer
 
-_BAR, _GAP = "\uff5c", "\u2581"
-END_TEXTS = frozenset(
-    {
-        *("<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|eom_id|>", "<|endoftext|>"),
-        *(
-            "<|end_of_text|>",
-            "</s>",
-            "<eos>",
-            "<end_of_turn>",
-            "<end_of_utterance>",
-            "<EOT>",
-            "_<EOT>",
-            "[EOT]",
-        ),
-        *(
-            "[EOS]",
-            f"<{_BAR}end{_GAP}of{_GAP}sentence{_BAR}>",
-            "<|fim_pad|>",
-            "<|repo_name|>",
-            "<|file_sep|>",
-        ),
-    }
-)
+_DEEPSEEK_END = "<\uff5cend\u2581of\u2581sentence\uff5c>"
+_TEXT_ENDS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]", _DEEPSEEK_END)
+_TURN_ENDS = ("<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<end_of_utterance>", "<EOT>", "[EOT]")
+_CALL_ENDS = ("<|return|>", "<|call|>", "<|eom_id|>")
+_FILE_ENDS = ("<|fim_pad|>", "<fim_pad>", "<|repo_name|>", "<|fim_repo|>", "<reponame>", "<|file_sep|>")
+END_TEXTS = frozenset({*_TEXT_ENDS, *_TURN_ENDS, *_CALL_ENDS, *_FILE_ENDS})
 """Texts that end an answer in the families known; files often name only one of several end tokens.
 
 A token of kind NORMAL counts only if it looks like nothing else (`</s>` is also a piece of HTML).
 """
 
-_TURN_ENDS = (
-    "<|eot_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<EOT>",
-)
 _HARMONY = frozenset({"<|return|>", "<|call|>"})
 """Where these exist, `<|end|>` closes a message inside an answer, not the answer."""
 
@@ -115,7 +89,7 @@ def _find_ends(file: GgufFile, texts: list[str], kinds: NDArray[np.uint8]) -> fr
     found = {t: i for t, i in found.items() if kinds[i] != TokenType.NORMAL or t.startswith("<|")}
     if found.keys() >= _HARMONY:
         found.pop("<|end|>", None)
-    keys = (KEYS.EOS_ID, KEYS.EOT_ID, KEYS.EOM_ID)
+    keys = (KEYS.EOS_ID, KEYS.EOT_ID, KEYS.EOM_ID, KEYS.FIM_PAD_ID, KEYS.FIM_REP_ID, KEYS.FIM_SEP_ID)
     named = (read_id(file, key, len(texts)) for key in keys)
     return frozenset(found.values()) | frozenset(token for token in named if token is not None)
 
