@@ -61,6 +61,11 @@ class Handle:
         self._context = ctypes.c_void_p(self._lib.eb_create(ISAS.index(isa), threads, spin_us))
         self._workspace: NDArray[np.uint8] | None = None
 
+    @property
+    def context(self) -> ctypes.c_void_p:
+        """The C context, first argument of every operation."""
+        return self._context
+
     def set_workspace(self, buffer: NDArray[np.uint8]) -> None:
         """Lend `buffer` as scratch; it is kept alive."""
         self._workspace = buffer

@@ -11,6 +11,7 @@ constexpr int kSlots = 64;
 constexpr int kMaxSplitRows = 32;
 // Below this many tasks per thread there are too few row blocks to keep the threads busy.
 constexpr int kTasksPerThread = 4;
+constexpr int kSplitTasksPerThread = 8;
 
 int smaller(int a, int b) { return a < b ? a : b; }
 int larger(int a, int b) { return a > b ? a : b; }
@@ -99,10 +100,18 @@ struct Attention {
     return static_cast<size_t>(mine.first) * call.heads + static_cast<size_t>(mine.kv_head) * pairs_of(call, mine);
   }
 
-  void one_chunk(const AttentionBlock& mine, int chunk, AttentionPartial slot, AttentionScratch scratch) const {
-    if (chunk >= chunks_of(mine)) return clear(slot, pairs_of(call, mine));
+  // Chunks first .. end - 1 of a wave that starts at chunk `origin`, each into its slot.
+  void some_chunks(const AttentionBlock& mine, int first, int end, int origin, AttentionPartial slots,
+                   AttentionScratch scratch) const {
     kernels.scale_queries(call, mine, scratch.q);
-    kernels.chunk(call, mine, chunk, scratch, slot);
+    for (int chunk = first; chunk < end; ++chunk) {
+      const size_t place = static_cast<size_t>(chunk - origin) * call.rows * call.heads + first_pair(mine);
+      const AttentionPartial slot = at(slots, place, head_dim());
+      if (chunk < chunks_of(mine))
+        kernels.chunk(call, mine, chunk, scratch, slot);
+      else
+        clear(slot, pairs_of(call, mine));
+    }
   }
 
   // Chunks in waves of as many as there are slots; each wave is folded in order before the next one starts.
@@ -112,10 +121,11 @@ struct Attention {
     clear(state, pairs);
     for (int first = 0; first < chunks; first += width) {
       const int wave = smaller(width, chunks - first);
-      parallel_for(pool, wave * count, [&](int task, int worker) {
-        const AttentionBlock mine = block(task % count);
-        const size_t place = static_cast<size_t>(task / count) * pairs + first_pair(mine);
-        one_chunk(mine, first + task / count, at(slots, place, d), scratch(worker));
+      // Neighbouring chunks to one task, so that it can fetch ahead, but enough tasks for all threads to end together.
+      const int span = larger(1, wave * count / (kSplitTasksPerThread * pool.threads()));
+      parallel_for(pool, ceil_div(wave, span) * count, [&](int task, int worker) {
+        const int start = first + task / count * span;
+        some_chunks(block(task % count), start, smaller(start + span, first + wave), first, slots, scratch(worker));
       });
       for (int i = 0; i < wave; ++i) kernels.fold(state, at(slots, static_cast<size_t>(i) * pairs, d), pairs, d);
     }

@@ -37,6 +37,21 @@ static void for_each_run(int tokens, int first, int end, Body body) {
   }
 }
 
+// K of the page that holds `key`, to be fetched ahead.
+static Ahead keys_ahead(const AttentionCall& call, int kv_head, int key) {
+  const KvMemory& m = call.kv.memory;
+  const uint16_t* start = kv_key(call.kv, key / m.tokens, kv_head, 0);
+  return {reinterpret_cast<const char*>(start), static_cast<ptrdiff_t>(m.head_dim) * m.tokens * 2};
+}
+
+// V of the page that holds `key`, from `key` on.
+static Ahead values_ahead(const AttentionCall& call, int kv_head, int key) {
+  const KvMemory& m = call.kv.memory;
+  const int place = key % m.tokens;
+  const uint16_t* start = kv_value(call.kv, key / m.tokens, kv_head, place);
+  return {reinterpret_cast<const char*>(start), static_cast<ptrdiff_t>(m.head_dim) * (m.tokens - place) * 2};
+}
+
 static void chunk_scores(const AttentionCall& call, const AttentionBlock& block, int first, int end,
                   const AttentionScratch& scratch) {
   const int d = call.kv.memory.head_dim, pairs = pairs_of(call, block);
@@ -46,11 +61,13 @@ static void chunk_scores(const AttentionCall& call, const AttentionBlock& block,
     const int vectors = ceil_div(keys, F32::kLanes), n = vectors * F32::kLanes;
     const uint16_t* k = kv_key(call.kv, run, block.kv_head, place);
     float* scores = scratch.scores + (key - first);
+    const int next = key + keys;
+    Ahead ahead = next < end ? keys_ahead(call, block.kv_head, next) : values_ahead(call, block.kv_head, first);
     if (pairs < kWidenPairs) {
-      product(scratch.q, k, scores, {d, call.kv.memory.tokens, kScoreStride}, pairs, vectors, d, true);
+      product(scratch.q, k, scores, {d, call.kv.memory.tokens, kScoreStride}, pairs, vectors, d, true, &ahead);
     } else {
       widen(k, call.kv.memory.tokens, scratch.tile, d, n);
-      product<float>(scratch.q, scratch.tile, scores, {d, n, kScoreStride}, pairs, vectors, d, true);
+      product<float>(scratch.q, scratch.tile, scores, {d, n, kScoreStride}, pairs, vectors, d, true, &ahead);
     }
   });
 }
@@ -80,7 +97,7 @@ static inline int visible(const AttentionCall& call, int row, int key, int keys)
 
 // sum (+)= e * V over one run: rows that see equally many of its keys go together, and no row touches a key beyond its own.
 static void run_values(const AttentionCall& call, const AttentionBlock& block, const float* e, int key, int keys, const uint16_t* v,
-                const float* tile, float* sum, bool fresh) {
+                const float* tile, float* sum, bool fresh, Ahead ahead) {
   const int d = call.kv.memory.head_dim, group = group_of(call);
   const Strides stride{kScoreStride, d, d};
   for (int row = 0, next; row < block.rows; row = next) {
@@ -90,9 +107,9 @@ static void run_values(const AttentionCall& call, const AttentionBlock& block, c
     const ptrdiff_t pair = static_cast<ptrdiff_t>(row) * group;
     const int pairs = (next - row) * group;
     if (tile == nullptr)
-      product(e + pair * kScoreStride, v, sum + pair * d, stride, pairs, d / F32::kLanes, depth, fresh);
+      product(e + pair * kScoreStride, v, sum + pair * d, stride, pairs, d / F32::kLanes, depth, fresh, &ahead);
     else
-      product(e + pair * kScoreStride, tile, sum + pair * d, stride, pairs, d / F32::kLanes, depth, fresh);
+      product(e + pair * kScoreStride, tile, sum + pair * d, stride, pairs, d / F32::kLanes, depth, fresh, &ahead);
   }
 }
 
@@ -103,8 +120,14 @@ static void chunk_values(const AttentionCall& call, const AttentionBlock& block,
   for_each_run(call.kv.memory.tokens, first, end, [&](int run, int place, int key, int keys) {
     const uint16_t* v = kv_value(call.kv, run, block.kv_head, place);
     if (wide) widen(v, d, scratch.tile, keys, d);
+    const int next = key + keys;
+    Ahead ahead{reinterpret_cast<const char*>(v), 0};
+    if (next < end)
+      ahead = values_ahead(call, block.kv_head, next);
+    else if (next < block.limit)
+      ahead = keys_ahead(call, block.kv_head, next);
     run_values(call, block, scratch.scores + (key - first), key, keys, v, wide ? scratch.tile : nullptr, sum,
-               key == first);
+               key == first, ahead);
   });
 }
 

@@ -80,6 +80,7 @@ static void tile(const CodeBook& book, const int16_t* codes, int groups, const A
     for (int part = 0; part < kParts; ++part) {
       Sums16 sums[kRows];
       for (int t = 0; t < kRows; ++t) sums[t] = zero_sums();
+#pragma GCC unroll 2
       for (int i = 0; i < kPartPairs; ++i, codes += kPairCodes) {
         const Codes16 w = load_codes(codes);
         for (int t = 0; t < kRows; ++t) sums[t] = dot(sums[t], w, act[t][g].q + 2 * (part * kPartPairs + i));

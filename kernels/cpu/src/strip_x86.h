@@ -15,6 +15,16 @@ struct Sums16 {
   __m256i rows0, rows8;
 };
 
+// Keeps the compiler from moving the computation of `value` past this point: left to itself it starts several
+// products at once and spills the sums.
+static inline void pin(__m256i& value) {
+#if defined(__GNUC__)
+  __asm__ volatile("" : "+x"(value));
+#else
+  (void)value;
+#endif
+}
+
 static inline __m256i load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 static inline Codes16 load_codes(const int16_t* p) { return {load_bytes(p), load_bytes(p + 16)}; }
 static inline void store_codes(int16_t* p, Codes16 a) {
@@ -39,8 +49,11 @@ static inline __m256i splat_pair(const int16_t* pair) {
 
 static inline Sums16 dot(Sums16 sums, Codes16 codes, const int16_t* pair) {
   const __m256i x = splat_pair(pair);
-  return {_mm256_add_epi32(sums.rows0, _mm256_madd_epi16(codes.rows0, x)),
-          _mm256_add_epi32(sums.rows8, _mm256_madd_epi16(codes.rows8, x))};
+  sums.rows0 = _mm256_add_epi32(sums.rows0, _mm256_madd_epi16(codes.rows0, x));
+  pin(sums.rows0);
+  sums.rows8 = _mm256_add_epi32(sums.rows8, _mm256_madd_epi16(codes.rows8, x));
+  pin(sums.rows8);
+  return sums;
 }
 
 // Each plane is read as one stream; this far ahead of use, in bytes (measured: page ends stop the processor's own).
@@ -57,7 +70,9 @@ template <int kShift>
 static inline void exchange(__m256i& low, __m256i& high, __m256i mask) {
   const __m256i change = _mm256_and_si256(_mm256_xor_si256(_mm256_srli_epi16(low, kShift), high), mask);
   high = _mm256_xor_si256(high, change);
+  pin(high);
   low = _mm256_xor_si256(low, _mm256_slli_epi16(change, kShift));
+  pin(low);
 }
 
 // The same where `high` is 0.
@@ -67,32 +82,33 @@ static inline void split(__m256i& low, __m256i& high, __m256i mask) {
   low = _mm256_and_si256(low, mask);
 }
 
-// r[0 .. kLive) are the registers that are not 0.
+// Registers i and i + kShift; those from kLive on are 0.
 template <int kShift, int kLive>
-static inline void stage(__m256i (&r)[8], int mask_byte) {
-  const __m256i mask = _mm256_set1_epi8(static_cast<char>(mask_byte));
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    if ((i & kShift) != 0 || i >= kLive) continue;
-    if (i + kShift < kLive)
-      exchange<kShift>(r[i], r[i + kShift], mask);
-    else
-      split<kShift>(r[i], r[i + kShift], mask);
-  }
+static inline void step(__m256i (&r)[8], int i, __m256i mask) {
+  if (i + kShift < kLive)
+    exchange<kShift>(r[i], r[i + kShift], mask);
+  else if (i < kLive)
+    split<kShift>(r[i], r[i + kShift], mask);
 }
 
 template <int B, typename Sink>
 static inline void expand_half(const uint8_t* const* lines, int offset, Sink sink) {
+  constexpr int kLive2 = (B + 1) / 2 * 2, kLive4 = (B + 3) / 4 * 4;
+  const __m256i mask1 = _mm256_set1_epi8(0x55), mask2 = _mm256_set1_epi8(0x33), mask4 = _mm256_set1_epi8(0x0f);
+  const __m256i none = _mm256_setzero_si256();
   __m256i r[8];
 #pragma GCC unroll 8
   for (int p = 0; p < B; ++p) r[B - 1 - p] = load_bytes(lines[p] + offset);
-  constexpr int kPairsLive = (B + 1) / 2 * 2, kFoursLive = (B + 3) / 4 * 4;
-  stage<1, B>(r, 0x55);
-  stage<2, kPairsLive>(r, 0x33);
-  stage<4, kFoursLive>(r, 0x0f);
-  const __m256i none = _mm256_setzero_si256();
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) sink(i, Codes16{_mm256_unpacklo_epi8(r[i], none), _mm256_unpackhi_epi8(r[i], none)});
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) step<1, B>(r, i, mask1);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) step<2, kLive2>(r, i + (i & 2), mask2);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    step<4, kLive4>(r, i, mask4);
+#pragma GCC unroll 2
+    for (int j = i; j < 8; j += 4) sink(j, Codes16{_mm256_unpacklo_epi8(r[j], none), _mm256_unpackhi_epi8(r[j], none)});
+  }
 }
 
 }  // namespace EB_ISA
