@@ -79,16 +79,17 @@ def test_a_later_row_at_the_same_position_wins() -> None:
     assert (keys[3] == reference.bf16_floats(reference.bf16_bits(k[1]))).all()
 
 
-SPECIAL = np.array(
-    [0x7F800001, 0xFF800001, 0x7FFFFFFF, 0xFFC00000, 0x7F800000, 0xFF800000, 0x7F7FFFFF, 0x00000001]
-    + [0x3F808000, 0x3F818000, 0x3F808001, 0x3F807FFF, 0x80000000, 0x00007FFF, 0x00008000, 0x00018000],
-    np.uint32,
-)
+# NaNs, infinities, the largest and the smallest; then ties, their neighbours and tiny values.
+SPECIAL_BITS = """
+    7F800001 FF800001 7FFFFFFF FFC00000 7F800000 FF800000 7F7FFFFF 00000001
+    3F808000 3F818000 3F808001 3F807FFF 80000000 00007FFF 00008000 00018000
+"""
+SPECIAL = np.array([int(word, 16) for word in SPECIAL_BITS.split()], np.uint32)
 
 
 @pytest.mark.parametrize("isa", isas())
 def test_special_values(isa: str) -> None:
-    """NaNs stay NaNs, also those whose payload lies in the lower half; ties go to even; the largest overflow."""
+    """NaNs stay NaNs, also with a payload in the lower half only; ties go to even; the largest overflow."""
     layout = KvLayout(1, 16, 8)
     expected, got = KvStore(layout, 1), KvStore(layout, 1)
     x = SPECIAL.view(np.float32).reshape(1, 1, 16)

@@ -33,8 +33,8 @@ def test_matches_the_reference(rows: int, columns: int, isa: str) -> None:
     expected = np.empty_like(x)
     reference.rmsnorm(x, weight, EPS, expected)
     got = run(x, weight, isa)
-    # A sum of squares is off by at most one unit per addition of a chain (all its terms are positive), its root by half
-    # of that; then mean, root, inverse and two products.
+    # A sum of squares is off by at most one unit per addition of a chain (all its terms are positive),
+    # its root by half of that; then mean, root, inverse and two products.
     chain = columns / 16 + 8
     assert (np.abs(got - expected) <= np.abs(expected) * UNIT * (chain + 8) + 1e-37).all()
 

@@ -9,7 +9,7 @@ from tests.helpers.attention_kernels import compiled, isas, workspace_shape
 
 UNIT = 2.0**-24
 POSITIONS = 97
-# rows, heads, head_dim, rotated values: whole heads, partial heads, an odd number of pairs, enough rows for several tasks
+# rows, heads, head_dim, rotated values: whole and partial heads, an odd number of pairs, several tasks, none
 SHAPES = [(1, 9, 64, 64), (5, 4, 80, 32), (3, 2, 96, 6), (67, 12, 64, 64), (2, 1, 256, 128), (4, 3, 32, 0)]
 
 

@@ -28,7 +28,7 @@ def run(x: F32, w: F32, top_k: int, normalise: bool, isa: str, threads: int = 2)
 
 
 def from_logits(logits: F32, top_k: int, normalise: bool, isa: str) -> tuple[I32, F32]:
-    """Route rows whose logits are given: the matrix is the identity, which leaves finite values as they are."""
+    """Route rows whose logits are given: the matrix is the identity, which keeps finite values."""
     return run(logits, np.eye(logits.shape[1], dtype=np.float32), top_k, normalise, isa)
 
 
@@ -42,8 +42,8 @@ def test_matches_the_reference(
     idx, weights = run(x, w, top_k, normalise, isa)
     exact = torch.from_numpy(x).double() @ torch.from_numpy(w).double().T
     probabilities = torch.softmax(exact, dim=-1).numpy()
-    # A logit is off by at most a chain of columns / 16 + 6 products and sums, rounded twice where there is no fused
-    # multiply-add; a weight by twice that, and by the sum over the experts and a few roundings.
+    # A logit is off by at most a chain of columns / 16 + 6 products and sums, rounded twice where there is no
+    # fused multiply-add; a weight by twice that, and by the sum over the experts and a few roundings.
     slack = 2 * UNIT * (columns / 16 + 6) * (np.abs(x) @ np.abs(w).T).max()
     relative = 2 * slack + 2 * UNIT * (experts / 4 + 16)
     chosen = np.take_along_axis(probabilities, idx.astype(np.int64), axis=1)
