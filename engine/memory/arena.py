@@ -66,6 +66,8 @@ class Arena:
         self._memory: list[U8 | None] = [None] * slabs
         self._owner = np.zeros(total_pages, np.uint8)
         self._state = np.zeros(total_pages, np.uint8)
+        self._written = np.zeros(total_pages, np.bool_)
+        """Pages that had an owner since their slab was mapped; the others are still zero."""
         self._free_in_slab = np.array([self._slab_pages(slab) for slab in range(slabs)], np.int64)
         self._owned = [total_pages, 0, 0]
         self.peak_pages = 0
@@ -94,13 +96,18 @@ class Arena:
     def allocate(self, count: int, tenant: Tenant) -> I32:
         """Take `count` pages from the tenant's end, all or none; ids i32[count].
 
-        Expert pages start FILLING, KV pages LIVE. Raises OutOfPagesError, or FitError when the system refuses
-        memory.
+        Expert pages start FILLING with any contents. KV pages start LIVE and zeroed, because kernels may load
+        whole vectors past the last position and what they find there must be finite.
+        Raises OutOfPagesError, or FitError when the system refuses memory.
         """
         if count > self.free_pages:
             raise OutOfPagesError(f"{count} pages wanted, {self.free_pages} of {self.total_pages} free")
         taken = self._pick(count, from_low_end=tenant is Tenant.KV)
         self._map(taken)
+        if tenant is Tenant.KV:
+            for page in taken[self._written[taken]].tolist():
+                self.view(page).fill(0)
+        self._written[taken] = True
         self._owner[taken] = tenant
         self._state[taken] = PageState.LIVE if tenant is Tenant.KV else PageState.FILLING
         self._count(taken, -1)
@@ -180,6 +187,8 @@ class Arena:
         for slab, memory in enumerate(self._memory):
             if memory is not None and self._free_in_slab[slab] == self._slab_pages(slab):
                 given += memory.nbytes
+                start = slab * self.pages_per_slab
+                self._written[start : start + self.pages_per_slab] = False
                 self._memory[slab] = None
                 self.pages.slab_bases[slab] = 0
         return given

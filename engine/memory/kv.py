@@ -83,14 +83,15 @@ class KvPool:
                 f"{end} tokens are more than the context of {self.max_tokens}.",
                 hint="Shorten the prompt, start a new chat, or load with a larger --ctx.",
             )
+        if count == 0:
+            return
         offset = sequence.length % self.kv.tokens
-        copy = count > 0 and self._must_copy(sequence, offset, provenance)
+        copy = self._must_copy(sequence, offset, provenance)
         new = -(-end // self.kv.tokens) - len(sequence.blocks)
-        pages = self._tenancy.take((new + copy) * self.layers).reshape(-1, self.layers)
-        self._clear(pages)
+        pages = self._take(new + copy)
         if copy:
             self._copy_tail(sequence, pages[-1], offset)
-        if offset and count > 0:
+        if offset:
             tail = sequence.blocks[-1]
             tail.provenance = tail.provenance.merge(provenance)
         for own in pages[:new]:
@@ -151,10 +152,11 @@ class KvPool:
         self._append(sequence, own)
         self.drop([shared])
 
-    def _clear(self, pages: I32) -> None:
-        # Kernels may load whole vectors past the last position: what they find there must be finite.
-        for page in pages.reshape(-1).tolist():
-            self._arena.view(page).fill(0)
+    def _take(self, blocks: int) -> I32:
+        """Pages of new blocks, i32[blocks, layers]."""
+        if blocks == 0:
+            return np.empty((0, self.layers), np.int32)
+        return self._tenancy.take(blocks * self.layers).reshape(blocks, self.layers)
 
     def _mark_filled(self, sequence: KvSequence, start: int, end: int) -> None:
         tokens = self.kv.tokens

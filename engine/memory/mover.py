@@ -24,42 +24,36 @@ class BlockRead(NamedTuple):
 
 
 class Flight:
-    """Reads under way. Their pages must not be released before `wait` has returned or raised."""
+    """Reads under way. Their pages may be released once `settle` has returned, or `wait` without an error."""
 
-    def __init__(self, futures: Sequence[Future[int]]) -> None:
-        self._futures = futures
+    def __init__(self, source: ExpertSource, reads: Sequence[BlockRead]) -> None:
+        self._source = source
+        self._queue = deque(reads)
+        self._tasks: list[Future[int]] = []
+
+    def start(self, pool: ThreadPoolExecutor, readers: int) -> None:
+        """Let readers take blocks from the queue: one task each, since handing over work is not free."""
+        self._tasks = [pool.submit(self._drain) for _ in range(min(readers, len(self._queue)))]
 
     def wait(self) -> int:
-        """Block until every read has ended; bytes read. Raises the first EbbtideError among them."""
+        """Read along until every block is read; bytes read. Raises the first EbbtideError."""
+        own = self._drain()
         self.settle()
-        return sum(future.result() for future in self._futures)
+        return own + sum(task.result() for task in self._tasks if not task.cancelled())
 
     def settle(self) -> None:
-        """Block until every read has ended, well or badly."""
-        wait(self._futures)
+        """Give up what is not begun and block until what is begun has ended, well or badly."""
+        self._queue.clear()
+        wait([task for task in self._tasks if not task.cancel()])
 
-
-class Mover:
-    """A few reader threads over one source."""
-
-    def __init__(self, source: ExpertSource, *, readers: int = READERS) -> None:
-        self._source, self._readers = source, readers
-        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="ebbtide-reader")
-
-    def start(self, reads: Sequence[BlockRead]) -> Flight:
-        """Begin all reads; returns at once. The first failure ends the flight early."""
-        queue = deque(reads)
-        # One task per reader, not per block: handing work to a sleeping thread costs more than a shared list.
-        return Flight([self._pool.submit(self._drain, queue) for _ in range(min(self._readers, len(reads)))])
-
-    def _drain(self, queue: deque[BlockRead]) -> int:
+    def _drain(self) -> int:
         read = 0
         try:
-            with suppress(IndexError):  # the list is empty
+            with suppress(IndexError):  # the queue is empty
                 while True:
-                    read += self._read(queue.popleft())
+                    read += self._read(self._queue.popleft())
         except EbbtideError:
-            queue.clear()
+            self._queue.clear()
             raise
         return read
 
@@ -75,6 +69,20 @@ class Mover:
                 f"Reading expert {read.expert} of layer {read.layer} ({read.kind}) failed: {error}.",
                 hint="Check that the model file is still there and its disk works, then load it again.",
             ) from error
+
+
+class Mover:
+    """A few reader threads over one source."""
+
+    def __init__(self, source: ExpertSource, *, readers: int = READERS) -> None:
+        self._source, self._readers = source, readers
+        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="ebbtide-reader")
+
+    def start(self, reads: Sequence[BlockRead]) -> Flight:
+        """Begin all reads; returns at once. The first failure ends the flight early."""
+        flight = Flight(self._source, reads)
+        flight.start(self._pool, self._readers)
+        return flight
 
     def close(self) -> None:
         """Wait for running reads and end the threads."""

@@ -177,3 +177,17 @@ def test_memory_is_private() -> None:
             if int(fields[0].split("-")[0], 16) <= base < int(fields[0].split("-")[1], 16)
         ]
         assert modes == ["rw-p"]
+
+
+def test_kv_pages_are_zeroed_whoever_had_them() -> None:
+    arena = small(8)
+    for tenant in (Tenant.EXPERTS, Tenant.KV):
+        pages = arena.allocate(8, tenant)
+        for page in pages.tolist():
+            arena.view(page)[:] = 255
+        arena.release(pages, tenant)
+        fresh = arena.allocate(8, Tenant.KV)
+        assert not any(arena.view(page).any() for page in fresh.tolist())
+        arena.release(fresh, Tenant.KV)
+    arena.trim()
+    assert not any(arena.view(page).any() for page in arena.allocate(8, Tenant.KV).tolist())
