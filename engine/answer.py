@@ -54,7 +54,8 @@ class Answerer:
         ids = encode_prompt(runtime, command)
         sequence = runtime.prefixes.begin(ids, exact=True)
         room = runtime.ctx - len(ids)
-        stops = [*command.stop, *runtime.template.stop_strings] if command.text is None else command.stop
+        chat = command.text is None
+        stops = [*command.stop, *(runtime.template.stop_strings if chat else ())]
         self._request = Request(
             command=command,
             ids=ids,
@@ -62,7 +63,7 @@ class Answerer:
             limit=min(command.max_tokens or room, room),
             sequence=sequence,
             cached_tokens=sequence.length,
-            detokenizer=Detokenizer(runtime.tokenizer),
+            detokenizer=Detokenizer(runtime.tokenizer, strip_space=chat and runtime.tokenizer.adds_space),
             stop=StopFilter(stops),
             clock=clock,
         )

@@ -197,7 +197,7 @@ def _build(command: m.Load, ops: Ops, model: OpenModel, progress: Progress, bega
         template=template,
         logits=np.zeros((LOGIT_ROWS, spec.vocab), np.float32),
         source=source,
-        notices=(*model.notices, *source.notices, *template.notices),
+        notices=(*model.notices, *source.notices, *tokenizer.notices, *template.notices),
         load_s=time.perf_counter() - began,
     )
 
