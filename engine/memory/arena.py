@@ -147,11 +147,12 @@ class Arena:
             ) from error
 
     def _count(self, pages: I32, sign: int) -> None:
-        np.add.at(self._free_in_slab, pages // self.pages_per_slab, sign)
+        slabs = len(self._free_in_slab)
+        self._free_in_slab += sign * np.bincount(pages // self.pages_per_slab, minlength=slabs)
 
     def release(self, pages: I32, tenant: Tenant) -> None:
         """Give pages back. Raises ValueError (and changes nothing) unless `tenant` owns each, named once."""
-        if len(np.unique(pages)) != len(pages) or not (self._owner[pages] == tenant).all():
+        if len(set(pages.tolist())) != len(pages) or not (self._owner[pages] == tenant).all():
             raise ValueError(f"pages {pages.tolist()} are not {tenant.name}'s, or are named twice")
         self._owner[pages] = Tenant.NOBODY
         self._state[pages] = PageState.FREE

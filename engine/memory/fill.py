@@ -20,7 +20,7 @@ class Fill:
     ) -> None:
         self._arena, self._table = arena, table
         self.layer, self.experts = layer, tuple(experts)
-        each = table.layouts[layer].page_count
+        each = table.pages_per_expert[layer]
         pages = arena.allocate(each * len(self.experts), Tenant.EXPERTS)
         self._pages = [pages[i * each : (i + 1) * each] for i in range(len(self.experts))]
         reads: list[BlockRead] = []
@@ -31,12 +31,12 @@ class Fill:
 
     def _reads_of(self, expert: int, pages: I32) -> list[BlockRead]:
         targets = [(address, self._arena.page_bytes) for address in self._arena.addresses(pages)]
-        reads, start = [], 0
-        for kind, layout in zip(KINDS, self._table.layouts[self.layer], strict=True):
-            end, last = start + layout.page_count, len(layout.extent_ends) - 1
-            reads.append(BlockRead(self.layer, expert, kind, last, targets[start:end]))
-            start = end
-        return reads
+        layouts = self._table.layouts[self.layer]
+        split = self._table.blocks[self.layer][0].page_table.shape[1]
+        return [
+            BlockRead(self.layer, expert, kind, len(layout.extent_ends) - 1, own)
+            for kind, layout, own in zip(KINDS, layouts, (targets[:split], targets[split:]), strict=True)
+        ]
 
     def finish(self) -> int:
         """Wait, then publish; bytes read. On a failed read every page of this fill is released and it raises.

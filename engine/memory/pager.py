@@ -23,7 +23,7 @@ class _Layer:
 
     def __init__(self, index: int, table: WeightPageTable, policy: str) -> None:
         self.index = index
-        self.pages_per_expert = table.layouts[index].page_count
+        self.pages_per_expert = table.pages_per_expert[index]
         self.policy = make_policy(policy, table.experts)
         self.resident = table.resident[index]
         self.mask: U8 = np.frombuffer(self.resident, np.uint8)

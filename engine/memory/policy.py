@@ -14,7 +14,7 @@ class Policy(Protocol):
         ...
 
     def victim(self, candidates: Iterable[int]) -> int:
-        """The expert to evict among `candidates` (not empty); ties go to the lowest index."""
+        """The expert to evict among `candidates` (not empty); of equals, the first."""
         ...
 
 
@@ -32,8 +32,7 @@ class Lru:
             last[expert] = event
 
     def victim(self, candidates: Iterable[int]) -> int:
-        last = self._last
-        return min(candidates, key=lambda expert: (last[expert], expert))
+        return min(candidates, key=self._last.__getitem__)
 
 
 class Lfu:
@@ -60,8 +59,7 @@ class Lfu:
             score[expert] += weight
 
     def victim(self, candidates: Iterable[int]) -> int:
-        score = self._score
-        return min(candidates, key=lambda expert: (score[expert], expert))
+        return min(candidates, key=self._score.__getitem__)
 
 
 POLICIES: dict[str, type[Lru] | type[Lfu]] = {"lru": Lru, "lfu": Lfu}

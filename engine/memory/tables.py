@@ -51,6 +51,7 @@ class WeightPageTable:
 
     def __init__(self, layouts: Sequence[LayerLayouts], experts: int, pages: Pages) -> None:
         self.layouts, self.experts, self.epoch = tuple(layouts), experts, 0
+        self.pages_per_expert = tuple(pair.page_count for pair in self.layouts)
         shape = (len(self.layouts), len(KINDS), experts)
         self.committed = np.zeros(shape, np.uint8)
         for layer, pair in enumerate(self.layouts):
@@ -75,12 +76,10 @@ class WeightPageTable:
 
     def attach(self, layer: int, expert: int, pages: I32) -> None:
         """Publish an expert's pages (gate_up's, then down's, in virtual order) at full width."""
-        start = 0
-        for kind, block in enumerate(self.blocks[layer]):
-            end = start + block.layout.page_count
-            block.page_table[expert] = pages[start:end]
-            self.available[layer, kind, expert] = block.layout.planes
-            start = end
+        gate_up, down = self.blocks[layer]
+        split = gate_up.page_table.shape[1]
+        gate_up.page_table[expert], down.page_table[expert] = pages[:split], pages[split:]
+        self.available[layer, :, expert] = gate_up.layout.planes, down.layout.planes
         self.resident[layer][expert] = 1
 
     def detach(self, layer: int, expert: int) -> I32:

@@ -20,7 +20,7 @@ def _chunks(table: WeightPageTable, quotas: Sequence[int], page_bytes: int) -> l
         resident = table.resident[layer]
         absent = [expert for expert, here in enumerate(resident) if not here]
         wanted = absent[: max(0, quota - resident.count(1))]
-        step = max(1, _READ_BYTES // (table.layouts[layer].page_count * page_bytes))
+        step = max(1, _READ_BYTES // (table.pages_per_expert[layer] * page_bytes))
         chunks += [(layer, wanted[start : start + step]) for start in range(0, len(wanted), step)]
     return chunks
 
@@ -39,12 +39,12 @@ def warm(
     chunks are under way at a time. Raises what the source or `progress` raises; what was read by then stays.
     """
     chunks = _chunks(table, quotas, arena.page_bytes)
-    sizes = [len(experts) * table.layouts[layer].page_count * arena.page_bytes for layer, experts in chunks]
+    sizes = [len(experts) * table.pages_per_expert[layer] * arena.page_bytes for layer, experts in chunks]
     total, done, read = sum(sizes), 0, 0
     under_way: list[Fill] = []
     try:
         for i, (layer, experts) in enumerate(chunks):
-            make_free(len(experts) * table.layouts[layer].page_count)
+            make_free(len(experts) * table.pages_per_expert[layer])
             under_way.append(Fill(arena, table, mover, layer, experts))
             if i > 0:
                 read += under_way.pop(0).finish()

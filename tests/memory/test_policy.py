@@ -28,7 +28,7 @@ def test_lru_only_looks_at_candidates() -> None:
     policy = Lru(4)
     policy.touch([0])
     policy.touch([1, 2])
-    assert policy.victim([2, 1]) == 1
+    assert policy.victim([2, 1]) == 2
     assert policy.victim([3, 1]) == 3
 
 
