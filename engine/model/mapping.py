@@ -83,7 +83,7 @@ class Mapper:
             for part in others:
                 if part.shape != first.shape:
                     raise ModelError(
-                        f"tensor {part.tensor.name} has type {part.tensor.type_name}, "
+                        f"Tensor {part.tensor.name} has type {part.tensor.type_name}, "
                         f"but {first.tensor.name} has {first.tensor.type_name}",
                         hint="Use a file in which the experts of a layer have one type.",
                     )
@@ -114,7 +114,7 @@ class Mapper:
             raise _unusable(tensor)
         if shape[-1] % GROUP_COLS:
             raise ModelError(
-                f"tensor {name} has rows of {shape[-1]} weights; they must be a multiple of {GROUP_COLS}",
+                f"Tensor {name} has rows of {shape[-1]} weights; they must be a multiple of {GROUP_COLS}",
                 hint="This model's dimensions are not supported.",
             )
         return tensor
@@ -128,7 +128,7 @@ class Mapper:
         tensor = self.file.tensors[name]
         if _squeezed(tensor.shape) != _squeezed(shape):
             raise ModelError(
-                f"tensor {name} has shape {_text(tensor.shape)}, but the metadata asks for {_text(shape)}",
+                f"Tensor {name} has shape {_text(tensor.shape)}, but the metadata asks for {_text(shape)}",
                 hint="The file contradicts itself; fetch it again or use another GGUF of this model.",
             )
         self._used.add(name)
@@ -149,6 +149,6 @@ def _text(shape: tuple[int, ...]) -> str:
 def _unusable(tensor: TensorInfo) -> ModelError:
     usable = [name for name in TYPES if name not in FLOAT_TYPES]
     return ModelError(
-        f"tensor {tensor.name} has type {tensor.type_name}, which ebbtide cannot cut into bit-planes",
+        f"Tensor {tensor.name} has type {tensor.type_name}, which ebbtide cannot cut into bit-planes",
         hint=f"Use a file made of {', '.join(usable)} or float types, e.g. Q4_K_M or Q8_0.",
     )

@@ -43,8 +43,8 @@ def tensor_type(type_name: str) -> TensorType:
     """The entry of a type. Raises ModelError, naming it, for one that cannot become planes."""
     if type_name not in TYPES:
         raise ModelError(
-            f"weights of type {type_name} cannot be read as bit-planes",
-            hint="use a file whose weights have one of the types " + ", ".join(TYPES),
+            f"Weights of type {type_name} cannot be read as bit-planes",
+            hint="Use a file whose weights have one of the types " + ", ".join(TYPES) + ".",
         )
     return TYPES[type_name]
 
@@ -55,6 +55,6 @@ def decode(raw: U8, type_name: str, rows: int, cols: int) -> Codes:
     if raw.size != expected:
         raise ModelError(
             f"{rows} x {cols} weights of type {type_name} take {expected} bytes, not {raw.size}",
-            hint="the file is damaged; fetch it again",
+            hint="The file is damaged; fetch it again.",
         )
     return TYPES[type_name].decode(np.ascontiguousarray(raw), rows, cols)

@@ -27,7 +27,8 @@ def encode_g8(weights: F32) -> Codes:
     d = np.where(short, np.nextafter(d, np.float16(np.inf)), d)
     if not np.isfinite(d).all():
         raise ModelError(
-            "weights that are not finite, or far too large", hint="the file is damaged; fetch it again"
+            "A tensor holds weights that are not finite, or far too large",
+            hint="The file is damaged; fetch it again.",
         )
     step = d.astype(np.float32)[:, :, None]
     inverse = np.divide(1.0, step, out=np.zeros_like(step), where=step > 0)

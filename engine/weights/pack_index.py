@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -32,8 +33,8 @@ class SourceIdentity(msgspec.Struct, frozen=True):
 class MatrixRecord(msgspec.Struct, frozen=True, array_like=True):
     """A matrix of a block."""
 
-    rows: int
-    cols: int
+    rows: Annotated[int, msgspec.Meta(ge=1)]
+    cols: Annotated[int, msgspec.Meta(ge=1)]
     format: str
 
 

@@ -75,7 +75,12 @@ class _Table:
 
 
 def plan_pack(source: GgufSource) -> PackPlan:
-    """Lay out the pack of a model; equal files and settings give equal plans."""
+    """Lay out the pack of a model; equal files and settings give equal plans.
+
+    Raises ValueError for pages that direct reads cannot fill.
+    """
+    if source.page_bytes % DIRECT_ALIGN:
+        raise ValueError(f"pages of {source.page_bytes} bytes are not multiples of {DIRECT_ALIGN}")
     index, table, units = _index(source), _Table(), []
     units += [_vector_unit(table, name, shape) for name, shape in index.vectors.items()]
     for name, parts in source.map.dense.items():

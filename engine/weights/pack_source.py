@@ -12,7 +12,7 @@ from ebbtide.engine.gguf import GgufFile, open_gguf
 from ebbtide.engine.model.mapping import KINDS, Kind
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.codes import F32, U8
-from ebbtide.engine.weights.direct import DirectFile, Target
+from ebbtide.engine.weights.direct import DIRECT_ALIGN, DirectFile, Target
 from ebbtide.engine.weights.pack_index import (
     INDEX_KEY,
     PACK_VERSION,
@@ -143,6 +143,9 @@ def read_index(file: GgufFile) -> PackIndex:
         for layer, kinds in enumerate(index.experts):
             for kind in kinds:
                 index.expert_layout(layer, kind)
+        layers = index.spec.layers if index.spec.experts else 0
+        if index.page_bytes % DIRECT_ALIGN or len(index.experts) != layers:
+            raise ValueError("page size or number of layers")
     except (msgspec.DecodeError, LookupError, ValueError) as error:
         raise _damaged(file.path, "its index is not readable") from error
     return index

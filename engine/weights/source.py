@@ -112,4 +112,14 @@ def check_targets(targets: Sequence[Target], nbytes: int) -> None:
         raise ValueError(f"{given} bytes of targets for {nbytes} bytes of pages")
 
 
-__all__ = ["KINDS", "Kind", "Shapes", "WeightSource"]
+__all__ = [
+    "KINDS",
+    "Kind",
+    "Shapes",
+    "WeightSource",
+    "check_targets",
+    "distinct_blocks",
+    "expert_shapes",
+    "extent_range",
+    "vector_bytes",
+]

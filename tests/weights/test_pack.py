@@ -1,7 +1,6 @@
 """Making packs: interruption and resumption, full disks, changing sources, damage."""
 
 import errno
-import json
 import os
 import shutil
 import signal
@@ -16,7 +15,7 @@ from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.weights import pack_write
 from ebbtide.engine.weights.gguf_source import GgufSource
-from ebbtide.engine.weights.pack_index import INDEX_KEY, VERSION_KEY, pack_path_for
+from ebbtide.engine.weights.pack_index import VERSION_KEY, pack_path_for
 from ebbtide.engine.weights.pack_part import PartFile
 from ebbtide.engine.weights.pack_plan import plan_pack
 from ebbtide.engine.weights.pack_source import is_pack, open_pack
@@ -38,15 +37,28 @@ def frequent_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda fd: None)
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     types = {"blk.1.ffn_down_exps.*": "F16"}
-    return write_tiny(tmp_path / "model.gguf", "mixtral", quant="Q4_1", types=types, experts=6)
+    path = tmp_path_factory.mktemp("original") / "model.gguf"
+    return write_tiny(path, "mixtral", quant="Q4_1", types=types, experts=6)
+
+
+@pytest.fixture(scope="module")
+def whole_path(original: Path) -> Path:
+    return write_pack(original, original.with_name("whole.gguf"), page_bytes=PAGE)
 
 
 @pytest.fixture
-def whole(tmp_path: Path, model: Path) -> bytes:
-    return write_pack(model, tmp_path / "whole.gguf", page_bytes=PAGE).read_bytes()
+def whole(whole_path: Path) -> bytes:
+    """The pack of `model`, made without an interruption."""
+    return whole_path.read_bytes()
+
+
+@pytest.fixture
+def model(tmp_path: Path, original: Path) -> Path:
+    """A copy to do as one likes with, the same also in its time stamp."""
+    return Path(shutil.copy2(original, tmp_path / "model.gguf"))
 
 
 def leftovers(out: Path) -> list[str]:
@@ -88,7 +100,7 @@ def test_progress_ends_at_the_total_and_nothing_is_left(model: Path, tmp_path: P
 
 def test_interrupted_anywhere_it_ends_with_the_same_bytes(model: Path, tmp_path: Path, whole: bytes) -> None:
     out = tmp_path / "p.gguf"
-    for stop in range(0, units(model) + 1, 3):
+    for stop in range(0, units(model) + 1, 6):
         with pytest.raises(Stopped):
             write_pack(model, out, page_bytes=PAGE, progress=stop_after(stop))
         assert not out.exists()
@@ -245,23 +257,35 @@ def replaced(data: bytes, old: bytes, new: bytes) -> bytes:
 
 
 def test_damaged_packs_are_refused(tmp_path: Path, whole: bytes) -> None:
-    index = str(open_gguf(tmp_path / "whole.gguf").metadata[INDEX_KEY]).encode()
-    assert json.loads(index)["page_bytes"] == PAGE
     at = whole.index(VERSION_KEY.encode()) + len(VERSION_KEY) + 4
-    cases = {
-        "index is not readable": replaced(whole, b'"page_bytes":4096', b'"page_bytes":"x6"'),
-        "index is not readable ": replaced(whole, b'"embedding":[[275,128,"Q4', b'"embedding":[[275,128,"Q9'),
-        r"block.embedding has \d+ bytes": replaced(whole, b'"embedding":[[275,', b'"embedding":[[295,'),
-        "version 7": whole[:at] + b"\x07" + whole[at + 1 :],
-        "cut short": whole[:-5000],
-        "instead of": replaced(whole, b"experts.1.down", b"experts.1.dawn"),
-    }
+    unreadable = "index is not readable"
+    cases = [
+        (unreadable, replaced(whole, b'"page_bytes":4096', b'"page_bytes":"x6"')),
+        (unreadable, replaced(whole, b'"page_bytes":4096', b'"page_bytes":4097')),
+        (unreadable, replaced(whole, b'"embedding":[[275,128,"Q4', b'"embedding":[[275,128,"Q9')),
+        (unreadable, replaced(whole, b'"layers":2', b'"layers":3')),
+        (r"block.embedding has \d+ bytes", replaced(whole, b'"embedding":[[275,', b'"embedding":[[295,')),
+        ("experts.1.down has 0 bytes", replaced(whole, b"experts.1.down", b"experts.1.dawn")),
+        ("version 7", whole[:at] + b"\x07" + whole[at + 1 :]),
+        ("cut short", whole[:-5000]),
+    ]
     damaged = tmp_path / "damaged.gguf"
-    for message, data in cases.items():
+    for message, data in cases:
         damaged.write_bytes(data)
-        with pytest.raises(ModelError, match=message.strip()) as caught:
+        with pytest.raises(ModelError, match=message) as caught:
             open_pack(damaged)
         assert caught.value.hint
+
+
+def test_pages_that_direct_reads_cannot_fill_are_refused(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="pages of 5000 bytes"):
+        write_pack(model, tmp_path / "p.gguf", page_bytes=5000)
+
+
+def test_a_dense_model_can_be_packed(tmp_path: Path) -> None:
+    model = write_tiny(tmp_path / "dense.gguf", "llama", quant="Q4_0")
+    source = open_pack(write_pack(model, tmp_path / "p.gguf", page_bytes=PAGE))
+    assert source.spec.dense_ffn and source.has("blk.1.down") and not source.index.experts
 
 
 def test_a_plain_model_is_not_a_pack(model: Path) -> None:
