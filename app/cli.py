@@ -68,7 +68,9 @@ def main(arguments: Sequence[str] | None = None, context: AppContext | None = No
     context.debug = "--debug" in given
     raise_on_termination()
     try:
-        cli.main([part for part in given if part != "--debug"], "ebbtide", standalone_mode=False, obj=context)
+        # Not cli.main: it would turn a closed pipe into exit code 1.
+        with cli.make_context("ebbtide", [part for part in given if part != "--debug"], obj=context) as call:
+            cli.invoke(call)
         sys.stdout.flush()
     except BaseException as error:
         return _exit_code(error, context.debug)
@@ -91,6 +93,8 @@ def _exit_code(error: BaseException, debug: bool) -> int:
             )
         case EbbtideError():
             return _report(error, error, debug)
+        case click.exceptions.Exit():
+            return error.exit_code
         case SystemExit():
             return error.code if isinstance(error.code, int) else 0
         case _:

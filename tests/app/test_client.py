@@ -14,9 +14,9 @@ import pytest
 from ebbtide.engine.client import ClientEvent, Died, EngineClient, describe_exit
 from ebbtide.engine.errors import EngineDied
 from ebbtide.engine.messages import Cancel, Finished, Generate, Load, Loaded, Token
+from tests.helpers.app_types import MakeClient
 from tests.helpers.fake_engine import Script, command_line
 
-MakeClient = Callable[[Script], EngineClient]
 PATIENCE_S = 20.0
 
 

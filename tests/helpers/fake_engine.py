@@ -139,8 +139,16 @@ class FakeEngine:
         name = load.path.rsplit("/", 1)[-1].removesuffix(".gguf")
         self.emit(
             Loaded(
-                name=name, architecture="llama", ctx=load.ctx or self.script.ctx, vocabulary=49152, layers=30,
-                experts=8, isa="portable", threads=load.threads or 2, load_s=0.5, memory=memory(self.script),
+                name=name,
+                architecture="llama",
+                ctx=load.ctx or self.script.ctx,
+                vocabulary=49152,
+                layers=30,
+                experts=8,
+                isa="portable",
+                threads=load.threads or 2,
+                load_s=0.5,
+                memory=memory(self.script),
                 notices=self.script.notices,
             )
         )
@@ -177,16 +185,27 @@ class FakeEngine:
     def snapshot(self, request: Generate, prompt: str, count: int) -> Snapshot:
         prompt_tokens = len(split_words(prompt))
         return Snapshot(
-            request_id=request.request_id, phase="decode", prompt_tokens=prompt_tokens,
-            prompt_done=prompt_tokens, completion_tokens=count, context_used=prompt_tokens + count,
-            context_size=self.script.ctx, decode_tok_s=50.0, prefill_tok_s=200.0, memory=memory(self.script),
+            request_id=request.request_id,
+            phase="decode",
+            prompt_tokens=prompt_tokens,
+            prompt_done=prompt_tokens,
+            completion_tokens=count,
+            context_used=prompt_tokens + count,
+            context_size=self.script.ctx,
+            decode_tok_s=50.0,
+            prefill_tok_s=200.0,
+            memory=memory(self.script),
         )
 
     def finished(self, request: Generate, prompt: str, said: list[str], reason: FinishReason) -> Finished:
         return Finished(
-            request_id=request.request_id, text="".join(said), token_ids=list(range(len(said))),
-            finish_reason=reason, usage=Usage(len(split_words(prompt)), 0, len(said)),
-            timings=Timings(0.5, 0.1, 200.0, 50.0, 0.02), memory=memory(self.script),
+            request_id=request.request_id,
+            text="".join(said),
+            token_ids=list(range(len(said))),
+            finish_reason=reason,
+            usage=Usage(len(split_words(prompt)), 0, len(said)),
+            timings=Timings(0.5, 0.1, 200.0, 50.0, 0.02),
+            memory=memory(self.script),
         )
 
     def score(self, request: Score) -> None:

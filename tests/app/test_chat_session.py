@@ -1,0 +1,196 @@
+"""A chat without a screen: what events change, and that no failure loses a turn silently."""
+
+import pytest
+
+from ebbtide.app.chat_session import ChatSession, Phase
+from ebbtide.engine.client import ClientEvent, Died, EngineClient
+from ebbtide.engine.messages import (
+    Cancel,
+    Clear,
+    Command,
+    Failed,
+    Finished,
+    FinishReason,
+    Generate,
+    Load,
+    Loaded,
+    Made,
+    Memory,
+    Progress,
+    Snapshot,
+    Timings,
+    Token,
+    Turn,
+    Usage,
+)
+
+
+class RecordingClient(EngineClient):
+    """Starts nothing; keeps what was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(command=["nothing"])
+        self.sent: list[Command] = []
+        self.starts = 0
+
+    def start(self) -> None:
+        self.starts += 1
+
+    def send(self, command: Command) -> None:
+        self.sent.append(command)
+
+    @property
+    def last_request(self) -> Generate:
+        return [command for command in self.sent if isinstance(command, Generate)][-1]
+
+
+LOADED = Loaded("tiny", "llama", 4096, 100, 2, 8, "portable", 2, 0.5, Memory(budget_bytes=1))
+
+
+def finished(request_id: int, text: str, reason: FinishReason = "stop") -> Finished:
+    return Finished(request_id, text, [], reason, Usage(1, 0, 1), Timings(), Memory())
+
+
+def phase_of(session: ChatSession) -> Phase:
+    """A call, so that the type checker does not take the phase for settled after one look."""
+    return session.phase
+
+
+def feed(session: ChatSession, *events: ClientEvent) -> None:
+    for event in events:
+        session.handle(event)
+
+
+@pytest.fixture
+def client() -> RecordingClient:
+    return RecordingClient()
+
+
+@pytest.fixture
+def session(client: RecordingClient) -> ChatSession:
+    session = ChatSession(client, Load("/tiny.gguf"), system="be brief")
+    session.start()
+    return session
+
+
+def test_a_turn(session: ChatSession, client: RecordingClient) -> None:
+    feed(session, Progress("loading", 1, 2), LOADED)
+    assert phase_of(session) is Phase.READY and session.progress is None
+    session.ask("hi")
+    assert client.last_request.turns == [Turn("system", "be brief"), Turn("user", "hi")]
+    assert phase_of(session) is Phase.READING and session.busy
+    feed(session, Token(1, "hel", [1]), Token(1, "lo", [2]))
+    assert phase_of(session) is Phase.ANSWERING and session.partial == "hello"
+    feed(session, finished(1, "hello"))
+    assert session.turns == [Turn("user", "hi"), Turn("assistant", "hello")]
+    assert phase_of(session) is Phase.READY and not session.busy
+
+
+def test_a_question_waits_for_the_model(session: ChatSession, client: RecordingClient) -> None:
+    session.ask("hi")
+    assert session.busy and not any(isinstance(command, Generate) for command in client.sent)
+    feed(session, LOADED)
+    assert client.last_request.turns[-1] == Turn("user", "hi")
+
+
+def test_a_waiting_question_can_be_taken_back(session: ChatSession, client: RecordingClient) -> None:
+    session.ask("hi")
+    session.stop()
+    feed(session, LOADED)
+    assert session.turns == [] and not session.busy
+    assert not any(isinstance(command, Generate) for command in client.sent)
+
+
+def test_stop_keeps_what_was_said(session: ChatSession, client: RecordingClient) -> None:
+    feed(session, LOADED)
+    session.ask("hi")
+    feed(session, Token(1, "hel", [1]))
+    session.stop()
+    assert client.sent[-1] == Cancel(1) and phase_of(session) is Phase.STOPPING
+    feed(session, finished(1, "hel", "cancelled"))
+    assert session.turns[-1] == Turn("assistant", "hel") and phase_of(session) is Phase.READY
+
+
+def test_a_question_stopped_before_any_word_leaves_no_turn(session: ChatSession) -> None:
+    feed(session, LOADED)
+    session.ask("hi")
+    session.stop()
+    feed(session, finished(1, "", "cancelled"))
+    assert session.turns == []
+
+
+def test_death_keeps_the_partial_answer_and_the_next_question_reloads(
+    session: ChatSession, client: RecordingClient
+) -> None:
+    feed(session, LOADED)
+    session.ask("hi")
+    feed(session, Token(1, "hel", [1]), Died(-9, "was killed by SIGKILL"))
+    assert phase_of(session) is Phase.DIED and not session.busy
+    assert session.turns == [Turn("user", "hi"), Turn("assistant", "hel")]
+    assert session.error is not None and session.error.exit_code == 7
+    session.ask("again")
+    assert client.starts == 2 and phase_of(session) is Phase.LOADING
+    feed(session, LOADED)
+    assert [turn.content for turn in client.last_request.turns] == ["be brief", "hi", "hel", "again"]
+    assert client.last_request.request_id == 2 and session.error is None
+
+
+def test_a_failed_request_keeps_the_chat(session: ChatSession) -> None:
+    feed(session, LOADED)
+    session.ask("far too long")
+    feed(session, Failed(1, "too long", "Use a larger --ctx.", 5))
+    assert phase_of(session) is Phase.READY and session.turns == []
+    assert session.error is not None and session.error.exit_code == 5
+
+
+def test_a_failed_load_and_another_try(session: ChatSession, client: RecordingClient) -> None:
+    session.ask("hi")
+    feed(session, Failed(0, "does not fit", "Give more.", 4, needs_pack=True))
+    assert phase_of(session) is Phase.FAILED and session.needs_pack and session.turns == []
+    session.reload_with_pack()
+    assert isinstance(client.sent[-1], Load) and client.sent[-1].pack == "yes"
+
+
+def test_a_new_chat_forgets_and_ignores_the_old_answer(session: ChatSession, client: RecordingClient) -> None:
+    feed(session, LOADED)
+    session.ask("hi")
+    feed(session, Token(1, "old", [1]))
+    session.clear()
+    assert Cancel(1) in client.sent and Clear() not in client.sent
+    assert not session.handle(Token(1, " more", [2])) and not session.handle(finished(1, "old more"))
+    assert session.turns == [] and phase_of(session) is Phase.READY
+
+
+def test_telemetry(session: ChatSession) -> None:
+    assert session.memory is None
+    feed(session, LOADED)
+    assert session.memory == LOADED.memory
+    session.ask("hi")
+    feed(session, Snapshot(1, "decode", 1, 1, 3, 4, 4096, 5.0, 6.0, Memory(budget_bytes=7)))
+    assert session.memory == Memory(budget_bytes=7)
+
+
+def test_the_fetcher_comes_first(client: RecordingClient) -> None:
+    fetcher = RecordingClient()
+    session = ChatSession(client, Load("/tiny.gguf"), fetcher=fetcher)
+    session.start()
+    assert (fetcher.starts, client.starts, session.phase) == (1, 0, Phase.FETCHING)
+    session.handle_fetcher(Progress("fetching", 1, 2))
+    assert session.progress is not None
+    session.handle_fetcher(Made("/tiny.gguf"))
+    assert client.starts == 1 and phase_of(session) is Phase.LOADING
+    session.handle_fetcher(Died(0, "exited with code 0"))
+    assert phase_of(session) is Phase.LOADING
+
+
+@pytest.mark.parametrize("end", [Failed(0, "no network", "Connect.", 6), Died(1, "exited with code 1")])
+def test_a_failed_fetch_is_tried_again_with_the_next_question(
+    client: RecordingClient, end: ClientEvent
+) -> None:
+    fetcher = RecordingClient()
+    session = ChatSession(client, Load("/tiny.gguf"), fetcher=fetcher)
+    session.start()
+    session.handle_fetcher(end)
+    assert phase_of(session) is Phase.FAILED and session.error is not None
+    session.ask("hi")
+    assert fetcher.starts == 2 and phase_of(session) is Phase.FETCHING

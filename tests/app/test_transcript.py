@@ -1,0 +1,140 @@
+"""The transcript alone: what streaming shows, and where the view stands meanwhile."""
+
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+from textual.widgets import Markdown
+
+from ebbtide.app.chat_app import ChatApp
+from ebbtide.app.themes import DARK
+from ebbtide.app.widgets.transcript import Transcript
+from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
+
+DOCUMENT = """\
+# Title
+
+A paragraph with `code`
+over two lines.
+
+1. one
+2. two
+
+   with a second paragraph
+3. three
+
+- a
+  - nested
+    ```sh
+    ls
+    ```
+- b
+
+> quote
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+~~~python
+def f():
+
+    return 1
+~~~
+Last words"""
+
+
+class Host(App[None]):
+    """Mounts a transcript with the real stylesheet."""
+
+    CSS_PATH = ChatApp.CSS_PATH
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_theme(DARK)
+        self.theme = DARK.name
+
+    def compose(self) -> ComposeResult:
+        yield Transcript()
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    def lines(self) -> list[str]:
+        """The screen as drawn, without the scrollbar's column."""
+        return [strip.text[:76].rstrip() for strip in self.screen._compositor.render_strips()]
+
+
+async def stream(pilot: Pilot[None], answer: AnswerTurn, text: str, size: int = 23) -> None:
+    """Push `text` in small pieces, drawing now and then as the screen does."""
+    for number, at in enumerate(range(0, len(text), size)):
+        answer.push(text[at : at + size])
+        if number % 5 == 0:
+            await answer.draw()
+    await answer.draw()
+    await pilot.pause()
+
+
+async def new_answer(pilot: Pilot[None], host: Host) -> AnswerTurn:
+    await host.transcript.add(UserTurn("question"))
+    answer = AnswerTurn()
+    await host.transcript.add(answer)
+    await pilot.pause()
+    return answer
+
+
+async def test_streamed_markdown_ends_like_markdown_rendered_at_once() -> None:
+    host = Host()
+    async with host.run_test(size=(80, 60)) as pilot:
+        answer = await new_answer(pilot, host)
+        await stream(pilot, answer, DOCUMENT)
+        await answer.finish()
+        await pilot.pause()
+        streamed, source = host.lines(), answer.query_one(Markdown).source
+        await host.transcript.clear()
+        answer = await new_answer(pilot, host)
+        answer.push(DOCUMENT)
+        await answer.finish()
+        await pilot.pause()
+        assert source == DOCUMENT
+        assert streamed == host.lines()
+        assert any("Last words" in line for line in streamed)
+
+
+async def test_an_open_block_is_plain_text_until_it_closes() -> None:
+    host = Host()
+    async with host.run_test() as pilot:
+        answer = await new_answer(pilot, host)
+        await stream(pilot, answer, "```python\nx = 1\n\ny = 2")
+        assert any("```python" in line for line in host.lines())
+        assert answer.query_one(Markdown).source == ""
+        await stream(pilot, answer, "\n```\n")
+        assert not any("```" in line for line in host.lines())
+
+
+async def test_the_end_is_followed_and_a_short_chat_stands_at_the_top() -> None:
+    host = Host()
+    async with host.run_test() as pilot:
+        answer = await new_answer(pilot, host)
+        await stream(pilot, answer, "short")
+        assert host.transcript.scroll_y == 0 and "question" in host.lines()[1]
+        await stream(pilot, answer, "\n\nparagraph" * 40)
+        assert host.transcript.scroll_y == host.transcript.max_scroll_y > 0
+
+
+async def test_the_view_stays_where_the_reader_scrolled_to_for_a_thousand_tokens() -> None:
+    host = Host()
+    async with host.run_test() as pilot:
+        answer = await new_answer(pilot, host)
+        await stream(pilot, answer, "\n\n".join(f"paragraph {number}" for number in range(30)))
+        host.transcript.scroll_page_up(animate=False)
+        await pilot.pause()
+        top, size = host.lines()[0:10], host.transcript.max_scroll_y
+        await stream(pilot, answer, "one more token " * 1000)
+        assert host.transcript.max_scroll_y > size + 100
+        assert host.lines()[0:10] == top
+        await host.transcript.add(Note("a note"))
+        await pilot.pause()
+        assert host.lines()[0:10] == top
+        await host.transcript.add(UserTurn("a new question"))
+        await pilot.pause()
+        assert host.transcript.scroll_y == host.transcript.max_scroll_y
