@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from ebbtide.app.chat_session import ChatSession
-from ebbtide.app.safe_text import format_bytes, safe_line
+from ebbtide.app.safe_text import safe_line
+from ebbtide.app.stages import of_total, stage_words
 from ebbtide.engine.messages import Finished, Memory
 
 HELP = """\
@@ -67,7 +68,7 @@ def describe_progress(session: ChatSession) -> str:
     progress = session.progress
     if progress is None:
         return ""
-    stage = safe_line(progress.stage)
+    stage = stage_words(progress.stage)
     if progress.total <= 0:
         return stage
-    return f"{stage} {min(progress.done / progress.total, 1):.0%} of {format_bytes(progress.total)}"
+    return f"{stage} {min(progress.done / progress.total, 1):.0%}{of_total(progress.total)}"

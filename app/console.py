@@ -5,7 +5,8 @@ import time
 from types import TracebackType
 from typing import Self, TextIO
 
-from ebbtide.app.safe_text import format_bytes, safe, safe_line
+from ebbtide.app.safe_text import safe, safe_line
+from ebbtide.app.stages import of_total, stage_words
 from ebbtide.engine.errors import EbbtideError
 
 BAR_CELLS = 24
@@ -30,8 +31,7 @@ def print_error(error: EbbtideError, detail: str = "") -> None:
 class ProgressPrinter:
     """A bar on a terminal, a few plain lines elsewhere. Use as a context manager."""
 
-    def __init__(self, stream: TextIO | None = None, *, in_bytes: bool = True) -> None:
-        self._in_bytes = in_bytes
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._stage = ""
@@ -57,7 +57,7 @@ class ProgressPrinter:
             self._draw(stage, share, total)
         elif fresh or share >= self._shown + LINE_STEP or (share >= 1.0 > self._shown):
             self._shown = share
-            self._write(f"{safe_line(stage)}: {share:.0%}{self._of(total)}\n")
+            self._write(f"{stage_words(stage)}: {share:.0%}{of_total(total)}\n")
 
     def _draw(self, stage: str, share: float, total: int) -> None:
         now = time.monotonic()
@@ -66,10 +66,7 @@ class ProgressPrinter:
         self._drawn_at = now
         full = round(share * BAR_CELLS)
         bar = "━" * full + "─" * (BAR_CELLS - full)
-        self._write(f"\r\x1b[K{safe_line(stage)[:40]} {bar} {share:4.0%}{self._of(total)}")
-
-    def _of(self, total: int) -> str:
-        return f" of {format_bytes(total)}" if self._in_bytes and total > 0 else ""
+        self._write(f"\r\x1b[K{stage_words(stage)[:40]} {bar} {share:4.0%}{of_total(total)}")
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

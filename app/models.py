@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ebbtide.app.model_places import FoundModel, find_foreign_models, flat_models
 from ebbtide.app.paths import Paths
-from ebbtide.app.starter import STARTER, starter_file
+from ebbtide.app.starter import STARTER, is_starter, starter_file
 from ebbtide.engine.errors import ModelError
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
@@ -32,6 +32,9 @@ def resolve(name: str, paths: Paths) -> Path:
 
 def find_models(paths: Paths) -> Iterator[FoundModel]:
     """ebbtide's own models first, then those of other programs."""
+    for model in flat_models(paths.starter, source="ebbtide"):
+        if is_starter(model.path, paths):
+            yield model
     yield from flat_models(paths.models, source="ebbtide")
     yield from find_foreign_models()
 

@@ -23,8 +23,13 @@ class Paths:
 
     @property
     def models(self) -> Path:
-        """Model files that ebbtide fetched or made, the starter among them."""
+        """Model files that a person put into ebbtide's own folder."""
         return self.cache / "models"
+
+    @property
+    def starter(self) -> Path:
+        """The starter model, one file for each quantisation."""
+        return self.cache / "starter"
 
     @property
     def packs(self) -> Path:

@@ -1,8 +1,10 @@
 """The starter model as the app sees it: where its file is, and making it when it is missing."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import ebbtide
 from ebbtide.app.background import job_client, run_job
 from ebbtide.app.paths import Paths
 from ebbtide.engine.client import ClientEvent, EngineClient
@@ -10,11 +12,34 @@ from ebbtide.engine.client import ClientEvent, EngineClient
 STARTER = "starter"
 DEFAULT_QUANT = "Q8_0"
 QUANTS = ("Q8_0", "Q4_1", "Q5_1")
+_ASSETS = Path(ebbtide.__file__).parent / "assets" / "starter"
 
 
 def starter_file(paths: Paths, quant: str = DEFAULT_QUANT) -> Path:
     """Where the starter of this quantisation is, or will be."""
-    return paths.models / f"starter-{quant}.gguf"
+    return paths.starter / f"{STARTER}-{quant}.gguf"
+
+
+def marker_of(path: Path) -> Path:
+    """The note beside a starter's file, written last: a file without it is not finished."""
+    return path.with_suffix(".json")
+
+
+def is_starter(path: Path, paths: Paths) -> bool:
+    """Whether this is a starter's file in ebbtide's own folder, there or not."""
+    return path.parent == paths.starter and path.name.startswith(f"{STARTER}-")
+
+
+def is_ready(path: Path) -> bool:
+    """Whether a starter's file is finished and was made from the delta that this version ships."""
+    try:
+        note = json.loads(marker_of(path).read_text("utf-8"))
+        shipped = json.loads((_ASSETS / "manifest.json").read_text("utf-8"))
+        return bool(
+            note["bytes"] == path.stat().st_size and note["delta_sha256"] == shipped["delta"]["sha256"]
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def starter_fetcher(paths: Paths, on_event: Callable[[ClientEvent], None]) -> EngineClient:
@@ -23,7 +48,7 @@ def starter_fetcher(paths: Paths, on_event: Callable[[ClientEvent], None]) -> En
 
 
 def job_arguments(paths: Paths, quant: str, *, force: bool = False) -> list[str]:
-    return ["starter", str(paths.models), quant, *(["force"] if force else [])]
+    return ["starter", str(paths.cache), quant, *(["force"] if force else [])]
 
 
 def make_starter(

@@ -94,7 +94,7 @@ class Bencher:
     def measure(self, prefill: list[int], decode: int, runs: int) -> dict[str, Any]:
         self._calibrate()
         self._request(FIRST_TOKEN_PROMPT, min(decode, 8))
-        with ProgressPrinter(in_bytes=False) as progress:
+        with ProgressPrinter() as progress:
             answers = self._series(progress, "decode", FIRST_TOKEN_PROMPT, decode, runs)
             prompts = {
                 str(count): self._series(progress, f"prefill {count}", count, 1, runs) for count in prefill

@@ -2,12 +2,11 @@
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
 from ebbtide.app.chat_session import ChatSession
-from ebbtide.app.commands.loading import find_load, prepare_load
+from ebbtide.app.commands.loading import find_load, needs_fetching, prepare_load
 from ebbtide.app.context import AppContext
 from ebbtide.app.options import (
     EngineFlags,
@@ -74,7 +73,7 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish) -> None:
     from ebbtide.app.chat_app import ChatApp, PostEvent  # Textual
 
     def make_session(post_engine: PostEvent, post_fetcher: PostEvent) -> ChatSession:
-        missing = not Path(load.path).exists()
+        missing = needs_fetching(context, load)
         return ChatSession(
             context.make_client(post_engine),
             load,

@@ -81,7 +81,7 @@ def split_chunks(text: str, size: int = CHUNK_CHARS) -> list[str]:
 def _score_all(session: Session, chunks: list[str]) -> list[Scored]:
     scores: list[Scored] = []
     done, total = 0, sum(map(len, chunks))
-    with ProgressPrinter(in_bytes=False) as progress:
+    with ProgressPrinter() as progress:
         for chunk in chunks:
             progress.update("scoring", done, total)
             scores.append(session.score(chunk))

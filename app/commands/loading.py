@@ -13,24 +13,31 @@ from ebbtide.app.context import AppContext
 from ebbtide.app.models import resolve
 from ebbtide.app.options import EngineFlags
 from ebbtide.app.session import PackNeededError, Session
-from ebbtide.app.starter import DEFAULT_QUANT, STARTER, make_starter
+from ebbtide.app.starter import DEFAULT_QUANT, is_ready, is_starter, make_starter, starter_file
 from ebbtide.engine.messages import Load, Loaded
 
 
 def prepare_load(context: AppContext, model: str | None, flags: EngineFlags) -> Load:
     """As `find_load`, and the starter is made if it is the file that is missing."""
     load = find_load(context, model, flags)
-    if not Path(load.path).exists():
+    if needs_fetching(context, load):
         fetch_starter(context)
     return load
+
+
+def needs_fetching(context: AppContext, load: Load) -> bool:
+    """The default starter is wanted, and is not there or not finished."""
+    path = Path(load.path)
+    return path == starter_file(context.paths) and not is_ready(path)
 
 
 def find_load(context: AppContext, model: str | None, flags: EngineFlags) -> Load:
     """Find the file and complete the command; only the starter's file may be missing."""
     path = resolve(model or context.settings.engine.model, context.paths)
     load = flags.load(str(path), context.settings, str(context.paths.cache))
-    is_starter = path.parent == context.paths.models and path.name.startswith(f"{STARTER}-")
-    return msgspec.structs.replace(load, pack="yes") if is_starter and load.pack == "ask" else load
+    if load.pack == "ask" and is_starter(path, context.paths):
+        return msgspec.structs.replace(load, pack="yes")
+    return load
 
 
 def fetch_starter(context: AppContext, quant: str = DEFAULT_QUANT, *, force: bool = False) -> Path:

@@ -17,6 +17,7 @@ def paths(context: AppContext, as_json: bool) -> None:
     rows = {
         "settings": str(places.settings_file),
         "models": str(places.models),
+        "starter": str(places.starter),
         "packs": str(places.packs),
         "state": str(places.state),
         "engine_log": str(places.engine_log),

@@ -9,6 +9,7 @@ from ebbtide.app.console import note
 from ebbtide.app.context import AppContext
 from ebbtide.app.models import resolve
 from ebbtide.app.safe_text import format_bytes, safe_line
+from ebbtide.app.starter import is_starter, marker_of
 from ebbtide.engine.errors import ModelError, UsageError
 
 
@@ -19,8 +20,8 @@ from ebbtide.engine.errors import ModelError, UsageError
 def rm(context: AppContext, model: str, as_json: bool) -> None:
     """Remove a model from ebbtide's own folder, and its pack; models of other programs are left alone."""
     path = resolve(model, context.paths)
-    own = context.paths.models.absolute()
-    doomed = [path] if path.parent == own else []
+    doomed = [path] if path.parent in (context.paths.models, context.paths.starter) else []
+    doomed += [marker_of(path)] if is_starter(path, context.paths) and marker_of(path).exists() else []
     doomed += packs_of(path, context.paths.cache)
     if not doomed:
         raise UsageError(f"{path} is not kept by ebbtide", hint="Remove it with the program that made it.")

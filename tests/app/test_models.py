@@ -42,7 +42,7 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
 
 def test_the_starter_has_a_path_before_it_exists() -> None:
     path = resolve("starter", find_paths())
-    assert path.parent == find_paths().models and not path.exists()
+    assert path.parent == find_paths().starter and not path.exists()
 
 
 def test_hub_cache_by_repository_and_quant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

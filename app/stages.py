@@ -1,0 +1,22 @@
+"""What a long piece of work is doing, in words: names that other parts give to stages of their progress."""
+
+from ebbtide.app.safe_text import format_bytes, safe_line
+
+_WORDS = {
+    "download": "Downloading the starter's base model",
+    "verify": "Checking it",
+    "extract": "Unpacking it",
+    "expand": "Building the starter's experts",
+}
+LEAST_SHOWN_BYTES = 10**6
+"""Totals below this are counts of something smaller; they are shown as a share only."""
+
+
+def stage_words(stage: str) -> str:
+    """The stage as a person reads it."""
+    return _WORDS.get(stage, safe_line(stage))
+
+
+def of_total(total: int) -> str:
+    """ " of 738 MB", or nothing for a total that says nothing."""
+    return f" of {format_bytes(total)}" if total >= LEAST_SHOWN_BYTES else ""
