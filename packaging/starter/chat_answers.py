@@ -1,6 +1,6 @@
 """The dense base answers the questions: batched sampling, written to a JSON-lines file.
 
-    python chat_answers.py BASE.gguf WORK_DIR [--count 128] [--part 0/2]
+    python chat_answers.py BASE.gguf WORK_DIR [--count 256] [--part 0/2]
 
 Parts are independent processes of one thread each; finished batches are not made again.
 """
@@ -65,7 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--count", type=int, default=128)
+    parser.add_argument("--count", type=int, default=256)
     parser.add_argument("--limit", type=int, default=128)
     parser.add_argument("--part", default="0/1", help="K/N: this process's share")
     args = parser.parse_args()

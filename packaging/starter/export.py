@@ -2,7 +2,7 @@
 
     python export.py BASE.gguf WHEEL WORK_DIR OUT_DIR
 
-Writes OUT_DIR/delta.npz and OUT_DIR/manifest.json.
+Writes OUT_DIR/delta.npz and OUT_DIR/manifest.json, with WORK_DIR/evaluation.json if that is there.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def main() -> None:
     args = parser.parse_args()
     saved = torch.load(args.work / "checkpoint.pt", weights_only=True)
     parameters = dict(zip(saved["names"], (value.numpy() for value in saved["parameters"]), strict=True))
+    evaluation = args.work / "evaluation.json"
     args.out.mkdir(parents=True, exist_ok=True)
     delta = args.out / DELTA_NAME
     np.savez(delta, **dict(arrays_of(parameters)))  # type: ignore[arg-type]
@@ -104,6 +105,7 @@ def main() -> None:
             "domain_shares": SHARES,
             "split": "by the hash of the file's (or the question's) name",
         },
+        "held_out": json.loads(evaluation.read_text()) if evaluation.exists() else None,
         "sources": json.loads((args.work / "sources.json").read_text()),
     }
     (args.out / "manifest.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
