@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
@@ -14,17 +13,19 @@ from ebbtide.app.safe_text import safe
 class Prompt(TextArea):
     """Posts `Submitted`, `StopAsked` and `QuitAsked`; knows nothing of the chat."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Send", priority=True, id="prompt.send"),
-        Binding("ctrl+j,shift+enter,alt+enter", "break_line", "New line", show=False, id="prompt.newline"),
-        Binding("up", "older", "Recall", show=False, id="prompt.older"),
-        Binding("down", "newer", "Recall", show=False, id="prompt.newer"),
-        Binding("escape", "stop", "Stop", show=False, id="prompt.stop"),
-        Binding(
-            "ctrl+c", "interrupt", "Stop, clear or quit", priority=True, show=False, id="prompt.interrupt"
-        ),
-        Binding("ctrl+d", "end", "Quit", priority=True, show=False, id="prompt.quit"),
-    ]
+    ACTIONS: ClassVar[dict[str, str]] = {
+        "enter": "submit",
+        "ctrl+j": "break_line",
+        "shift+enter": "break_line",
+        "alt+enter": "break_line",
+        "up": "older",
+        "down": "newer",
+        "escape": "stop",
+        "ctrl+c": "interrupt",
+        "ctrl+d": "end",
+    }
+    """Keys that the prompt takes itself, in the order in which they were typed. As bindings they would be run
+    by the application, before letters that were typed earlier and still wait in the prompt's queue."""
 
     @dataclass
     class Submitted(Message):
@@ -53,6 +54,13 @@ class Prompt(TextArea):
         self._history: list[str] = []
         self._at = 0
         self._draft = ""
+
+    async def _on_key(self, event: events.Key) -> None:
+        action = self.ACTIONS.get(event.key)
+        if action is not None:
+            event.stop()
+            event.prevent_default()
+            await self.run_action(action)
 
     def remember(self, text: str) -> None:
         """Put `text` one Up away."""

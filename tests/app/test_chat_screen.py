@@ -1,6 +1,7 @@
 """The chat screen driven by a pilot: what is shown, what keys do, and what the engine's death leaves."""
 
 import pytest
+from textual.events import Key, Paste
 
 from ebbtide.app.chat_session import Phase
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
@@ -51,6 +52,16 @@ async def test_keys_of_the_prompt() -> None:
         await until(pilot, lambda: len(screen_of(pilot).session.turns) == 2)
         assert screen_of(pilot).session.turns[0] == Turn("user", "a\nb")
         assert prompt_of(pilot).text == ""
+
+
+async def test_keys_that_come_in_one_burst_keep_their_order() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        for key, character in (("a", "a"), ("ctrl+j", None), ("b", "b"), ("enter", None), ("c", "c")):
+            pilot.app.post_message(Key(key, character))
+        await until(pilot, lambda: len(screen_of(pilot).session.turns) == 2)
+        assert screen_of(pilot).session.turns[0].content == "a\nb"
+        assert prompt_of(pilot).text == "c"
 
 
 async def test_up_recalls_and_down_returns_to_the_draft() -> None:
@@ -186,8 +197,6 @@ async def test_content_is_neither_markup_nor_control(text: str) -> None:
 
 
 async def test_a_paste_loses_its_control_characters_and_sends_nothing() -> None:
-    from textual.events import Paste
-
     async with chat_app(Script()).run_test() as pilot:
         await ready(pilot)
         prompt_of(pilot).post_message(Paste("a\r\nb\x1b[31m\r"))

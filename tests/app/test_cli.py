@@ -128,6 +128,7 @@ def test_paths(cli: Cli, home: Path) -> None:
     assert set(json.loads(cli("paths", "--json").out)) == {
         "settings",
         "models",
+        "starter",
         "packs",
         "state",
         "engine_log",
