@@ -75,7 +75,14 @@ def split_chunks(text: str, size: int = CHUNK_CHARS) -> list[str]:
             end = cut + 1 if cut > start else end
         pieces.append(text[start:end])
         start = end
-    return [piece for piece in pieces if piece.strip()]
+    return _without_scraps([piece for piece in pieces if piece.strip()], size // 8)
+
+
+def _without_scraps(pieces: list[str], least: int) -> list[str]:
+    """A short last piece goes to the one before it: a single token cannot be scored."""
+    if len(pieces) > 1 and len(pieces[-1]) < least:
+        return [*pieces[:-2], pieces[-2] + pieces[-1]]
+    return pieces
 
 
 def _score_all(session: Session, chunks: list[str]) -> list[Scored]:

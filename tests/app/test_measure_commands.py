@@ -1,0 +1,138 @@
+"""`bench`, `eval`, `show`, `doctor`: promised fields, and arithmetic that can be checked by hand."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.app import machine
+from ebbtide.app.bench_text import words_of
+from ebbtide.app.commands.bench import spread
+from ebbtide.app.commands.doctor import outlook, usable_bytes
+from ebbtide.app.commands.evaluate import average_bits, perplexity, split_chunks
+from ebbtide.app.machine import describe_machine, existing_parent
+from ebbtide.app.model_facts import ModelFacts
+from ebbtide.engine.messages import Memory
+from tests.helpers.app_types import Cli
+
+
+def test_bench_json(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ebbtide.app.stream_rate.BUFFER_BYTES", 1 << 20)
+    result = json.loads(cli("bench", model, "--prefill", "16,64", "--runs", "2", "--json").out)
+    fields = ["model", "machine", "decode_tok_s", "prefill_tok_s", "first_token_s", "memory"]
+    assert list(result) == fields
+    assert set(result["machine"]) == {"cpu", "isa", "threads", "stream_bytes_per_s", "gpu"}
+    assert result["decode_tok_s"] == {"median": 50.0, "min": 50.0, "max": 50.0, "runs": 2}
+    assert list(result["prefill_tok_s"]) == ["16", "64"]
+    assert result["machine"]["stream_bytes_per_s"] > 0
+
+
+def test_bench_refuses_what_does_not_fit_the_context(cli: Cli, model: str) -> None:
+    assert cli("bench", model, "--ctx", "64", "--prefill", "128").code == 2
+
+
+def test_bench_prompts_differ_from_their_first_word_on() -> None:
+    prompts = {words_of(1, variant) for variant in range(20)}
+    assert len(prompts) > 10
+    assert words_of(50, 3) == words_of(50, 3) and len(words_of(50, 3).split()) == 50
+
+
+def test_spread() -> None:
+    assert spread([3.0, 1.0, 2.0]) == {"median": 2.0, "min": 1.0, "max": 3.0, "runs": 3}
+
+
+def test_eval_json(cli: Cli, model: str, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("one two three four")
+    result = json.loads(cli("eval", model, "--text", str(text), "--json").out)
+    fields = ["perplexity", "agreement", "kl", "average_bits", "expert_bytes", "tokens", "arm"]
+    assert list(result) == fields
+    assert result["perplexity"] == pytest.approx(math.exp(2.0)) and result["tokens"] == 4
+    assert result["average_bits"] == 8.0
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
+def test_eval_of_what_is_no_text(cli: Cli, model: str, tmp_path: Path, content: bytes | None) -> None:
+    text = tmp_path / "text"
+    if content is not None:
+        text.write_bytes(content)
+    assert cli("eval", model, "--text", str(text)).code == 2
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=300), st.integers(4, 50))
+def test_chunks_lose_nothing_but_white_space(text: str, size: int) -> None:
+    pieces = split_chunks(text, size)
+    assert "".join("".join(pieces).split()) == "".join(text.split())
+    assert all(piece.strip() for piece in pieces)
+    assert all(len(piece) <= 2 * size for piece in pieces)
+
+
+def test_perplexity_of_a_coin() -> None:
+    assert perplexity([math.log(2)] * 7) == pytest.approx(2.0)
+
+
+def test_average_bits_counts_what_is_in_memory() -> None:
+    assert average_bits(Memory(width_histogram={"0": 9, "4": 1, "8": 3})) == 7.0
+    assert average_bits(Memory()) is None
+
+
+def facts(**changes: object) -> ModelFacts:
+    values: dict[str, object] = {
+        field: 0 for field in ModelFacts.__dataclass_fields__ if field not in ("type_bytes", "float_error_db")
+    }
+    values |= {"name": "m", "path": "/m", "architecture": "llama", "packed": False}
+    values |= {"type_bytes": {}, "float_error_db": {}}
+    return ModelFacts(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_doctor_judges_a_file(tmp_path: Path) -> None:
+    here = describe_machine(tmp_path)
+    usable = usable_bytes(here)
+    assert 0 <= usable <= here.memory_bytes
+    big = 2 * here.memory_bytes
+    cases = [
+        (facts(size_bytes=1000), "fits whole"),
+        (facts(size_bytes=big), "dense model"),
+        (facts(size_bytes=big, experts=8, dense_bytes=big), "Not even"),
+        (facts(size_bytes=big, experts=8, dense_bytes=10, expert_bytes=big), "of the experts fit"),
+    ]
+    for file, words in cases:
+        assert words in " ".join(outlook(here, file))
+
+
+def test_doctor_and_its_json(cli: Cli) -> None:
+    assert "direct reads" in cli("doctor").out
+    described = json.loads(cli("doctor", "--json").out)["machine"]
+    assert described["threads"] >= 1 and described["memory_bytes"] > 0
+
+
+@pytest.mark.parametrize("command", ["show", "doctor", "pack"])
+def test_what_is_no_model_is_3(cli: Cli, model: str, command: str) -> None:
+    assert cli(command, model).code == 3
+
+
+@pytest.mark.parametrize("command", ["show", "doctor", "pack"])
+def test_a_starter_that_is_not_there_is_3(cli: Cli, command: str) -> None:
+    result = cli(command, "starter")
+    assert result.code == 3 and "pull starter" in result.err
+
+
+def test_cgroup_limits_take_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "/proc/self/cgroup": "0::/a/b\n",
+        "/sys/fs/cgroup/a/b/memory.max": "max",
+        "/sys/fs/cgroup/a/memory.max": "1000",
+        "/sys/fs/cgroup/memory.max": "5000",
+    }
+    monkeypatch.setattr(machine, "_read", lambda path: files.get(path, ""))
+    assert machine.cgroup_limit() == 1000
+    files["/proc/self/cgroup"] = "4:cpu,memory:/x\n"
+    files["/sys/fs/cgroup/memory/x/memory.limit_in_bytes"] = str(1 << 62)
+    assert machine.cgroup_limit() is None
+
+
+def test_the_nearest_folder_that_exists(tmp_path: Path) -> None:
+    assert existing_parent(tmp_path / "a" / "b") == tmp_path

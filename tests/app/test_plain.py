@@ -1,0 +1,38 @@
+"""`--plain`: questions in, answers out, and what happens when the engine dies."""
+
+from tests.helpers.app_types import Cli
+from tests.helpers.fake_engine import Script
+
+
+def test_a_chat_line_by_line(cli: Cli, model: str) -> None:
+    result = cli("chat", model, "--plain", stdin="one\n\ntwo\n/bye\nthree\n")
+    assert (result.code, result.out) == (0, "You said: one\nYou said: two\n")
+
+
+def test_the_end_of_the_input_ends_the_chat(cli: Cli, model: str) -> None:
+    assert cli(model, stdin="one\n").out == "You said: one\n"
+
+
+def test_commands_and_notices(cli: Cli, model: str) -> None:
+    result = cli(
+        model, "--plain", stdin="/help\n/new\n", script=Script(notices=["a notice"], progress_steps=2)
+    )
+    assert result.out == "" and "begin a new chat" in result.err
+    assert "a notice" in result.err and "loading: 100%" in result.err
+
+
+def test_the_engines_death_and_the_next_question(cli: Cli, model: str) -> None:
+    script = Script(answer="one two three", die_after_tokens=1)
+    result = cli(model, "--plain", stdin="a\nb\n", script=script)
+    assert result.code == 0 and result.out.split() == ["one", "one"]
+    assert result.err.count("killed by SIGKILL") == 2
+
+
+def test_a_model_that_does_not_load(cli: Cli, model: str) -> None:
+    script = Script(load_failure=["corrupt", "Fetch it again.", "3"])
+    result = cli(model, "--plain", stdin="", script=script)
+    assert "Fetch it again." in result.err
+
+
+def test_control_characters(cli: Cli, model: str) -> None:
+    assert cli(model, "--plain", stdin="a\n", script=Script(answer="\x1b[31mx\x9b")).out == "[31mx\n"
