@@ -10,7 +10,7 @@ IsaChoice = Literal["auto", "avx512", "avx2", "portable", "reference"]
 def pick(isa: IsaChoice = "auto", threads: int = 1) -> Ops:
     """The operations on `isa`; "auto" is the best this machine runs, torch where the library is missing.
 
-    Raises ValueError for an instruction set that this machine or this build does not have, in words for a person.
+    Raises ValueError, in words for a person, where this machine or this build has no such instruction set.
     """
     if threads < 1:
         raise ValueError(f"threads is {threads}, it must be 1 or more")

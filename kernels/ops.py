@@ -1,7 +1,7 @@
-"""The operations a forward pass is made of: one protocol, several implementations (see `kernels/dispatch.py`).
+"""The operations a forward pass is made of: one protocol, several implementations (`kernels/dispatch.py`).
 
-Buffers are C-contiguous numpy arrays unless a row stride is allowed by name. Every operation gives a row the
-same bits whatever its neighbours, the number of rows and the number of threads. One call at a time per object.
+Buffers are C-contiguous numpy arrays unless a row stride is allowed by name. Every operation gives a row
+the same bits whatever its neighbours, the number of rows and of threads. One call at a time per object.
 """
 
 from dataclasses import dataclass, field
@@ -149,7 +149,7 @@ class Ops(Protocol):
     def kv_write(
         self, k: F32, v: F32, positions: I32, block_table: I32, kv: KvLayout, pages: Pages
     ) -> None:
-        """Store k, v [M, Hkv, d] at `positions`; row strides may exceed H*d; block_table[B]: pages of a layer."""
+        """Store k, v [M, Hkv, d] at `positions`; rows may be further apart; block_table[B]: pages."""
 
     def attention(
         self,

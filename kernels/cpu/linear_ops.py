@@ -1,4 +1,4 @@
-"""Plane matrices and element-wise operations of the compiled library: checks of the arguments, then one C call."""
+"""Plane matrices and element-wise operations of the compiled library: arguments checked, then one C call."""
 
 import ctypes
 
@@ -93,8 +93,9 @@ class LinearOps:
         """See `Ops.moe`."""
         rows, cols = x.shape
         top_k = idx.shape[1]
-        if idx.shape[0] != rows or out.shape != (rows, top_k, down.layout.rows) or cols != gate_up.layout.cols:
-            raise KernelError(f"moe: x {x.shape}, idx {idx.shape}, out {out.shape}, block {gate_up.layout.cols}")
+        wanted = (rows, top_k, down.layout.rows)
+        if len(idx) != rows or out.shape != wanted or cols != gate_up.layout.cols:
+            raise KernelError(f"moe: x {x.shape}, idx {idx.shape}, out {out.shape}, {gate_up.layout.cols} columns")
         if chosen.shape != (gate_up.blocks,):
             raise KernelError(f"moe: chosen {chosen.shape} is not {(gate_up.blocks,)}")
         blocks = native_block(gate_up), native_block(down)
@@ -125,7 +126,7 @@ class LinearOps:
 def _at(array: NDArray[np.generic], kind: type[np.generic] = np.float32) -> int:
     """Address of a C-contiguous array of `kind`."""
     if array.dtype != kind or not array.flags.c_contiguous:
-        raise KernelError(f"expected contiguous {kind.__name__}, got {array.dtype} with strides {array.strides}")
+        raise KernelError(f"expected contiguous {kind.__name__}, got {array.dtype} strides {array.strides}")
     return array.ctypes.data
 
 

@@ -21,7 +21,7 @@ def glu_tensor(gate_up: torch.Tensor, activation: Activation) -> torch.Tensor:
 
 def glu(gate_up: F32, out: F32, activation: Activation) -> None:
     """out[M, F] = act(gate_up[M, :F]) * gate_up[M, F:]."""
-    out[...] = glu_tensor(torch.from_numpy(gate_up), activation).numpy()
+    out[...] = glu_tensor(torch.from_numpy(gate_up).double(), activation).float().numpy()
 
 
 def combine(pair: F32, weights: F32, out: F32) -> None:
