@@ -95,7 +95,7 @@ class LinearOps:
         top_k = idx.shape[1]
         wanted = (rows, top_k, down.layout.rows)
         if len(idx) != rows or out.shape != wanted or cols != gate_up.layout.cols:
-            raise KernelError(f"moe: x {x.shape}, idx {idx.shape}, out {out.shape}, {gate_up.layout.cols} columns")
+            raise KernelError(f"moe: x {x.shape}, idx {idx.shape}, out {out.shape}, K {gate_up.layout.cols}")
         if chosen.shape != (gate_up.blocks,):
             raise KernelError(f"moe: chosen {chosen.shape} is not {(gate_up.blocks,)}")
         blocks = native_block(gate_up), native_block(down)

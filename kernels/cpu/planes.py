@@ -21,7 +21,7 @@ def pack_planes(codes: U8, planes: int, outs: Sequence[U8]) -> None:
         raise KernelError(f"pack_planes: codes {codes.dtype} {codes.shape}")
     wanted = rows // STRIP_ROWS * (cols // GROUP_COLS) * LINE_BYTES
     if len(outs) != planes or any(o.nbytes != wanted or not o.flags.c_contiguous for o in outs):
-        raise KernelError(f"pack_planes: outputs of {[o.nbytes for o in outs]} bytes, not {planes} of {wanted}")
+        raise KernelError(f"pack_planes: outputs of {[o.nbytes for o in outs]}, not {planes} x {wanted}")
     targets = (ctypes.c_void_p * planes)(*(address(o) for o in outs))
     pack = library().eb_pack_planes
     pack.argtypes = [ctypes.c_void_p, *(ctypes.c_int,) * 4, ctypes.c_void_p]

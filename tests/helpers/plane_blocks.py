@@ -24,7 +24,7 @@ _SUPER_BYTES = {ScaleKind.K6: (256, 64), ScaleKind.K8: (288, 32)}
 
 
 def random_block(layout: BlockLayout, rng: np.random.Generator) -> U8:
-    """Bytes of one block: uniform codes and sub-scales, f16 scales around 0.01 of either sign, noisy padding."""
+    """Bytes of one block: uniform codes and sub-scales, f16 scales around 0.01, noisy padding."""
     block: U8 = rng.integers(0, 256, layout.span_bytes, dtype=np.uint8)
     for view in layout.views:
         _fill_scales(block, view, rng)
