@@ -1,10 +1,20 @@
 import pytest
 
-from ebbtide.engine.errors import ContextError
+from ebbtide.engine.errors import ContextError, ModelError
 from ebbtide.engine.memory.arena import Arena, Tenant
 from ebbtide.engine.memory.provenance import Lane, Provenance
 from ebbtide.engine.memory.tenancy import NoExperts, Tenancy
-from tests.helpers.memory_fakes import EXPERTS, FLOOR_PAGES, KV, LAYERS, PAGE, System, ids, make_system
+from tests.helpers.memory_fakes import (
+    EXPERT_PAGES,
+    EXPERTS,
+    FLOOR_PAGES,
+    KV,
+    LAYERS,
+    PAGE,
+    System,
+    ids,
+    make_system,
+)
 
 T = KV.tokens
 EXACT = Provenance(Lane.PREFILL)
@@ -157,8 +167,11 @@ def test_warming_after_kv_took_pages_makes_room_first() -> None:
     """One layer is above its new quota while another is below: the first gives to the second."""
     system = make_system(FLOOR_PAGES + 3 * LAYERS)
     system.pager.warm()
-    list(system.pager.groups(1, ids(1)))
+    system.source.broken = {(1, 1)}
+    with pytest.raises(ModelError):
+        list(system.pager.groups(1, ids(1)))  # the failed read leaves layer 1 without an expert
     system.pool.extend(system.pool.new_sequence(), 1, EXACT)
+    assert system.arena.free_pages < EXPERT_PAGES[1]
     system.pager.warm()
     assert system.pager.quotas == [1] * LAYERS
     system.check()
