@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE_DIR = Path("kernels/cpu/src")
 WORK_DIR = Path("build/kernels")
-PARALLEL = 2
+PARALLEL = min(8, os.cpu_count() or 1)
 MACOS_TARGET = "11.0"
 KEEP_SECONDS = 24 * 3600
 CANDIDATES = ("c++", "g++", "clang++", "cl")
