@@ -7,11 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from textual.app import App
+from textual.theme import Theme
 
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.screens.chat import ChatScreen, EngineEvent
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED
-from ebbtide.app.themes import DARK, LIGHT, theme_name
+from ebbtide.app.themes import install_themes, theme_name
 from ebbtide.engine.client import ClientEvent
 
 PostEvent = Callable[[ClientEvent], None]
@@ -26,27 +27,38 @@ class ChatApp(App[None]):
     TITLE = "ebbtide"
     ENABLE_COMMAND_PALETTE = True
 
-    def __init__(self, make_session: MakeSession, theme: str = "auto") -> None:
+    def __init__(
+        self,
+        make_session: MakeSession,
+        theme: str = "auto",
+        remember_theme: Callable[[str], None] = lambda theme: None,
+    ) -> None:
         super().__init__()
-        self.register_theme(DARK)
-        self.register_theme(LIGHT)
-        self.theme = theme_name(theme)
+        install_themes(self, theme_name(theme))
+        self._remember_theme = remember_theme
         self.session = make_session(self._post_engine, self._post_fetcher)
         self._chat = ChatScreen(self.session)
 
     def on_mount(self) -> None:
         self.push_screen(self._chat)
+        self.theme_changed_signal.subscribe(self, self._theme_changed)
         self._restore_terminal_on_signals()
 
     def on_unmount(self) -> None:
         self.session.close()
 
+    def _theme_changed(self, theme: Theme) -> None:
+        """Chosen in the palette: it holds for the next start too."""
+        self._remember_theme("dark" if theme.dark else "light")
+
     def _post_engine(self, event: ClientEvent) -> None:
-        """Called on a client's reader thread; posting is safe from there."""
-        self._chat.post_message(EngineEvent(event))
+        """Called on a client's reader thread; posting is safe from there while the screen is there."""
+        if self._chat.is_attached:
+            self._chat.post_message(EngineEvent(event))
 
     def _post_fetcher(self, event: ClientEvent) -> None:
-        self._chat.post_message(EngineEvent(event, from_fetcher=True))
+        if self._chat.is_attached:
+            self._chat.post_message(EngineEvent(event, from_fetcher=True))
 
     def _restore_terminal_on_signals(self) -> None:
         """Without handlers these would leave the terminal in the application's mode."""

@@ -2,6 +2,7 @@
 
 import os
 
+from textual.app import App
 from textual.theme import Theme
 
 DARK = Theme(
@@ -33,6 +34,15 @@ LIGHT = Theme(
     panel="#e8e4da",
 )
 _LIGHT_BACKGROUNDS = {"7", "15"}
+
+
+def install_themes(app: App[None], chosen: str) -> None:
+    """Offer these two and no others: theirs are the colours whose contrast is tested."""
+    app.register_theme(DARK)
+    app.register_theme(LIGHT)
+    app.theme = chosen
+    for name in set(app.available_themes) - {DARK.name, LIGHT.name}:
+        app.unregister_theme(name)
 
 
 def theme_name(wish: str) -> str:

@@ -1,6 +1,7 @@
 """`ebbtide [MODEL]`: the chat."""
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
 import click
@@ -17,6 +18,7 @@ from ebbtide.app.options import (
     sampling_options,
 )
 from ebbtide.app.plain import PlainChat
+from ebbtide.app.settings import save_setting
 from ebbtide.app.starter import starter_fetcher
 from ebbtide.engine.messages import Load, Sampling
 
@@ -82,7 +84,11 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish) -> None:
             fetcher=starter_fetcher(context.paths, post_fetcher) if missing else None,
         )
 
-    app = ChatApp(make_session, wish.theme)
+    def remember_theme(theme: str) -> None:
+        with suppress(OSError):  # a read-only home is no reason to stop
+            save_setting(context.paths.settings_file, "chat", "theme", theme)
+
+    app = ChatApp(make_session, wish.theme, remember_theme)
     app.run()
     if app.return_code:
         sys.exit(app.return_code)

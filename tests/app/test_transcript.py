@@ -5,7 +5,7 @@ from textual.pilot import Pilot
 from textual.widgets import Markdown
 
 from ebbtide.app.chat_app import ChatApp
-from ebbtide.app.themes import DARK
+from ebbtide.app.themes import DARK, install_themes
 from ebbtide.app.widgets.transcript import Transcript
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
 
@@ -49,8 +49,7 @@ class Host(App[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_theme(DARK)
-        self.theme = DARK.name
+        install_themes(self, DARK.name)
 
     def compose(self) -> ComposeResult:
         yield Transcript()

@@ -18,14 +18,16 @@ from tests.helpers.fake_engine import Script, command_line
 PATIENCE_S = 20.0
 
 
-def chat_app(script: Script, theme: str = "dark") -> ChatApp:
+def chat_app(
+    script: Script, theme: str = "dark", remember_theme: Callable[[str], None] = lambda theme: None
+) -> ChatApp:
     """An application whose engine behaves as `script` says."""
 
     def make_session(post_engine: PostEvent, post_fetcher: PostEvent) -> ChatSession:
         client = EngineClient(command=command_line(script), on_event=post_engine)
         return ChatSession(client, Load("/models/tiny.gguf"))
 
-    return ChatApp(make_session, theme)
+    return ChatApp(make_session, theme, remember_theme)
 
 
 def screen_of(pilot: Pilot[None]) -> ChatScreen:

@@ -1,0 +1,70 @@
+"""Both colour schemes can be read, and the choice between them is remembered."""
+
+import pytest
+from textual.color import Color
+from textual.theme import Theme
+
+from ebbtide.app.themes import DARK, LIGHT, theme_name
+from tests.helpers.chat_host import chat_app, ready
+from tests.helpers.fake_engine import Script
+
+ENOUGH_CONTRAST = 4.5
+INKS = ("primary", "secondary", "accent", "success", "warning", "error", "foreground")
+
+
+def contrast(one: Color, other: Color) -> float:
+    """WCAG 2: (L1 + 0.05) / (L2 + 0.05) of the relative luminances."""
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(color: Color) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color.normalized]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=["dark", "light"])
+@pytest.mark.parametrize("ink", INKS)
+@pytest.mark.parametrize("paper", ["background", "surface"])
+def test_contrast(theme: Theme, ink: str, paper: str) -> None:
+    assert contrast(Color.parse(getattr(theme, ink)), Color.parse(getattr(theme, paper))) >= ENOUGH_CONTRAST
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=["dark", "light"])
+def test_faint_text_can_be_read_too(theme: Theme) -> None:
+    """Notes and figures are drawn at 75 % over the background."""
+    paper, ink = Color.parse(theme.background), Color.parse(str(theme.foreground))
+    assert contrast(paper.blend(ink, 0.75), paper) >= ENOUGH_CONTRAST
+
+
+@pytest.mark.parametrize(
+    ("wish", "terminal", "name"),
+    [
+        ("dark", "0;15", DARK.name),
+        ("light", "15;0", LIGHT.name),
+        ("auto", "0;15", LIGHT.name),
+        ("auto", "15;0", DARK.name),
+        ("auto", "", DARK.name),
+    ],
+)
+def test_choice(wish: str, terminal: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORFGBG", terminal)
+    assert theme_name(wish) == name
+
+
+async def test_a_theme_chosen_in_the_app_is_remembered() -> None:
+    remembered: list[str] = []
+    app = chat_app(Script(), "dark", remembered.append)
+    async with app.run_test() as pilot:
+        assert set(app.available_themes) == {DARK.name, LIGHT.name}
+        app.theme = LIGHT.name
+        await pilot.pause()
+        assert remembered[-1:] == ["light"]
+
+
+async def test_changing_the_theme_keeps_the_chat() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        pilot.app.theme = LIGHT.name
+        await pilot.pause()
+        assert pilot.app.screen.has_class("-light-mode") or not pilot.app.current_theme.dark
