@@ -137,8 +137,7 @@ class Forward:
         chosen, gates, pairs = self.buffers.chosen[:m], self.buffers.gates[:m], self.buffers.pairs[:m]
         self.ops.router(normed, router, spec.top_k, spec.normalise_top_k, chosen, gates)
         gate_up, down = self.pager.gate_up(index), self.pager.down(index)
-        wanted = chosen[0] if m == 1 else np.unique(chosen)
-        for resident in self.pager.groups(index, wanted):
+        for resident in self.pager.groups(index, chosen):
             self.ops.moe(normed, chosen, resident, gate_up, down, pairs, spec.activation)
         self.ops.combine(pairs, gates, x)
 

@@ -2,13 +2,13 @@
 static.
 """
 
-import mmap
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ebbtide.engine.memory.anonymous import anonymous
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.ops import BlockTable, contiguous_table
@@ -58,7 +58,7 @@ class _Loader:
         layout = self._source.dense_layout(name)
         room = max(layout.span_bytes, 1)
         # Anonymous memory starts on a page, so a pack's bytes can be read straight into it.
-        buffer = np.frombuffer(mmap.mmap(-1, room), np.uint8)
+        buffer = anonymous(room, huge_pages=True)
         self._source.read_dense(name, buffer[: layout.span_bytes])
         self._count(room)
         return contiguous_table(layout, buffer)
