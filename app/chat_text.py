@@ -13,7 +13,7 @@ Ctrl+J  new line                 Ctrl+C twice    quit (or Ctrl+D)
 Up      what you wrote before    PageUp, PageDn  scroll
 Ctrl+P  commands and themes
 
-/new    begin a new chat         /pack  make a pack if the model needs one
+/new    begin a new chat         /pack  make a pack (paging from disk)
 /help   this text                /bye   quit"""
 
 
