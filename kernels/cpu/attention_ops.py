@@ -142,6 +142,8 @@ def _dense(array: NDArray[np.generic], kind: type[np.generic] = np.float32) -> i
 def _strided(x: F32) -> tuple[int, int]:
     """(address, row stride in floats) of x f32[M, H, d] whose rows are contiguous."""
     rows, heads, head_dim = x.shape
+    if x.flags.c_contiguous and x.dtype == np.float32:
+        return address(x), heads * head_dim
     row, head, value = x.strides
     dense_row = (value == 4 or head_dim == 1) and (head == 4 * head_dim or heads == 1)
     if x.dtype != np.float32 or not dense_row or (rows > 1 and (row % 4 or row < 4 * heads * head_dim)):

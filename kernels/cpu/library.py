@@ -50,7 +50,10 @@ def check(status: int) -> None:
 
 def address(array: NDArray[np.generic]) -> int:
     """Address of the first element."""
-    return array.ctypes.data
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # a third of the time of `.ctypes`
+    except (TypeError, ValueError):  # read-only, empty or strided
+        return array.ctypes.data
 
 
 class Handle:
