@@ -12,7 +12,7 @@ from ebbtide.app.context import AppContext
 from ebbtide.app.options import EngineFlags, bench_options, model_argument, refuse
 from ebbtide.app.session import Session
 from ebbtide.engine.errors import UsageError
-from ebbtide.engine.messages import Memory, Scored
+from ebbtide.engine.messages import Generate, Memory, Scored
 
 CHUNK_CHARS = 2048
 """About 500 to 700 tokens of English or code: each chunk is scored from a fresh start."""
@@ -45,9 +45,9 @@ def evaluate(
     refuse("--without", without, {None})
     refuse("--task", task, {"perplexity"})
     chunks = split_chunks(read_text(text_file))
-    with open_session(context, prepare_load(context, model, flags)) as (session, loaded):
+    with open_session(context, prepare_load(context, model, flags)) as (session, _):
         scores = _score_all(session, chunks)
-        memory = loaded.memory
+        memory = _memory_now(session)
     losses = [-value for scored in scores for value in scored.logprobs]
     if not losses:
         raise UsageError(f"{text_file} is too short to score", hint="Give at least a few words.")
@@ -94,6 +94,11 @@ def _score_all(session: Session, chunks: list[str]) -> list[Scored]:
             scores.append(session.score(chunk))
             done += len(chunk)
     return scores
+
+
+def _memory_now(session: Session) -> Memory:
+    """The ledger after the scoring; an answer of one token brings it."""
+    return session.generate(Generate(session.next_request_id(), text="\n", max_tokens=1)).memory
 
 
 def perplexity(losses: list[float]) -> float:
