@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ebbtide.engine.errors import EbbtideError, FitError, ModelError, NetworkError, UsageError
-from ebbtide.engine.starter.build import StarterBuilder, silent
-from ebbtide.engine.starter.expand import Progress
+from ebbtide.engine.starter.build import StarterBuilder
+from ebbtide.engine.starter.progress import Progress, silent
 
 __all__ = [
     "EbbtideError",

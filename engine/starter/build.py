@@ -14,20 +14,17 @@ from typing import Any
 from ebbtide.engine.errors import FitError, ModelError, UsageError
 from ebbtide.engine.starter.delta import Delta
 from ebbtide.engine.starter.download import PipRunner, run_pip
-from ebbtide.engine.starter.expand import Progress, expand
+from ebbtide.engine.starter.expand import expand
 from ebbtide.engine.starter.fetch import ensure_base
 from ebbtide.engine.starter.lock import exclusive
 from ebbtide.engine.starter.manifest import Manifest, read_manifest, sha256_of, shipped_folder
+from ebbtide.engine.starter.progress import Progress, silent
 
 SPARE_BYTES = 16 << 20
 
 
 def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
-
-
-def silent(stage: str, done: int, total: int) -> None:
-    """A progress callback that shows nothing."""
 
 
 @dataclass

@@ -12,9 +12,9 @@ from gguf.quants import dequantize
 from numpy.typing import NDArray
 
 from ebbtide.engine.starter.delta import PROJECTIONS, Delta
+from ebbtide.engine.starter.progress import Progress
 from ebbtide.engine.starter.quantise import QUANTISERS
 
-Progress = Callable[[str, int, int], None]
 USED_EXPERTS = 2
 NAME = "Ebbtide Starter 8x135M"
 FILE_TYPES = {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 from ebbtide.engine.errors import FitError, ModelError, NetworkError
 from ebbtide.engine.starter.download import PipResult, PipRunner
 from ebbtide.engine.starter.manifest import CHUNK_BYTES, Base, sha256_of
+from ebbtide.engine.starter.progress import Progress
 
-Progress = Callable[[str, int, int], None]
 NO_SPACE_WORDS = ("no space left on device", "errno 28")
 
 

@@ -2,7 +2,8 @@
 
     python train.py BASE.gguf WORK_DIR [--tokens 450000] [--deadline 2026-01-31T23:55]
 
-Writes WORK_DIR/checkpoint.pt every few minutes and one line a step to WORK_DIR/log.jsonl.
+Writes WORK_DIR/checkpoint.pt every few minutes, WORK_DIR/checkpoint-constant.pt before the rate falls
+(rename it to checkpoint.pt to train longer instead), and one line a step to WORK_DIR/log.jsonl.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rows import RowSource
 from schedule import Schedule
 from workers import Result, Task, Workers
 
+WARMUP_STEPS = 10
 LOAD_MEMORY = 0.9  # share of the old expert load that a step keeps
 
 
@@ -67,7 +69,7 @@ class Run:
         self.optimizer.load_state_dict(saved["optimizer"])
         self.step, self.tokens, self.load = saved["step"], saved["tokens"], saved["load"]
 
-    def save(self) -> None:
+    def save(self, path: Path) -> None:
         state = {
             "parameters": [parameter.data for parameter in self.model.parameters()],
             "names": [name for name, _ in self.model.named_parameters()],
@@ -77,9 +79,9 @@ class Run:
             "load": self.load,
             "rank": self.args.rank,
         }
-        part = self.path.with_suffix(".part")
+        part = path.with_suffix(".part")
         torch.save(state, part)
-        part.replace(self.path)
+        part.replace(path)
 
     def train_step(self, rate: float) -> list[Result]:
         rows = self.rows.step_rows(self.step, self.args.rows)
@@ -120,9 +122,13 @@ def main() -> None:
     torch.set_num_threads(1)
     run = Run(args)
     deadline = args.deadline.replace(tzinfo=datetime.UTC).timestamp() if args.deadline else math.inf
-    schedule = Schedule(args.rate, 10, args.tokens, 0.25, deadline, args.decay_minutes * 60)
+    schedule = Schedule(args.rate, WARMUP_STEPS, args.tokens, 0.25, deadline, args.decay_minutes * 60)
+    constant = args.work / "checkpoint-constant.pt"
     saved_at = time.time()
     while (rate := schedule.rate(run.step, run.tokens, time.time())) > 0:
+        cooling = run.step >= WARMUP_STEPS and rate < args.rate
+        if cooling and not constant.exists():
+            run.save(constant)
         started = time.time()
         results = run.train_step(rate)
         line = json.dumps(report(run, results, rate, time.time() - started))
@@ -130,9 +136,9 @@ def main() -> None:
             file.write(line + "\n")
         print(line, flush=True)
         if time.time() - saved_at > args.checkpoint_minutes * 60:
-            run.save()
+            run.save(run.path)
             saved_at = time.time()
-    run.save()
+    run.save(run.path)
 
 
 if __name__ == "__main__":
