@@ -95,12 +95,13 @@ class Forward:
         normed, qkv, attended = self.buffers.normed[:m], self.buffers.qkv[:m], self.buffers.attended[:m]
         ops.rmsnorm(x, layer.attn_norm, spec.norm_eps, normed)
         ops.linear(normed, layer.qkv, qkv.reshape(m, -1), bias=layer.qkv_bias)
-        q, k, v = np.split(qkv, (spec.heads, spec.heads + spec.kv_heads), axis=1)
+        keys = spec.heads + spec.kv_heads
+        q, k, v = qkv[:, : spec.heads], qkv[:, spec.heads : keys], qkv[:, keys:]
         for heads, weight in ((q, layer.q_norm), (k, layer.k_norm)):
             if weight is not None:
                 self._norm_heads(heads, weight)
-        for heads in (q, k):
-            ops.rope(heads, self.cos, self.sin, positions, spec.rope_interleaved)
+        # Queries and keys lie side by side and turn alike: one call.
+        ops.rope(qkv[:, :keys], self.cos, self.sin, positions, spec.rope_interleaved)
         ops.kv_write(k, v, positions, blocks, kv.layout, kv.pages)
         ops.attention(q, positions, blocks, kv.layout, kv.pages, spec.head_dim**-0.5, attended)
         ops.linear(attended, layer.attn_out, x, accumulate=True)
