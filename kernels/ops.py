@@ -95,14 +95,8 @@ class WorkspaceShape:
     head_dim: int
 
 
-class Ops(Protocol):
+class Operations(Protocol):
     """What the forward pass calls. Each docstring names the shapes; outputs are written, not returned."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def threads(self) -> int: ...
 
     def linear(
         self,
@@ -165,6 +159,37 @@ class Ops(Protocol):
 
     def router(self, x: F32, w: F32, top_k: int, normalise: bool, idx: I32, weights: F32) -> None:
         """softmax(x[M, D] w[E, D]^T), largest k (ties: lower index first) into idx, weights [M, k]."""
+
+
+class Program(Protocol):
+    """Recorded operations."""
+
+    def run(self) -> None:
+        """Do all, in order, on what the arrays hold now. After a KernelError the rest is not done."""
+
+
+class Recorder(Operations, Protocol):
+    """Writes operations down instead of doing them.
+
+    Arrays are taken by address: each has to live as long as the program, though a view of it may go. Their
+    contents (positions, block tables, chosen experts) may differ at every run; shapes and scalars may not.
+    """
+
+    def program(self) -> Program:
+        """What was recorded since the last call."""
+
+
+class Ops(Operations, Protocol):
+    """The operations, done at once."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    def recorder(self) -> Recorder:
+        """Start to record operations that are run many times with the same arrays (decoding)."""
 
     def workspace_bytes(self, shape: WorkspaceShape) -> int:
         """Bytes of scratch that any call within `shape` needs."""

@@ -1,11 +1,12 @@
 """Attention, KV pages, norm, RoPE and router of the compiled library: checks, then one C call each."""
 
 import ctypes
+from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebbtide.kernels.cpu.library import address, check, library
+from ebbtide.kernels.cpu.library import address, library
 from ebbtide.kernels.ops import F32, I32, KernelError, KvLayout, Pages, WorkspaceShape
 
 _POINTER, _I32, _I64, _F32 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_float
@@ -33,6 +34,12 @@ class _KvMemory(ctypes.Structure):
     )
 
 
+def declare(lib: ctypes.CDLL) -> None:
+    """Tell ctypes the argument types of this module's functions."""
+    for name, arguments in _ARGUMENTS.items():
+        getattr(lib, name).argtypes = (_POINTER, *arguments)
+
+
 def attention_workspace_bytes(shape: WorkspaceShape, threads: int) -> int:
     """Scratch of the largest of these operations; attention's share does not grow with the context."""
     lib = library()
@@ -43,11 +50,9 @@ def attention_workspace_bytes(shape: WorkspaceShape, threads: int) -> int:
     return max(int(attention), int(router))
 
 
-class AttentionOps:
+class AttentionOps(ABC):
     """The half of `Ops` that is not about plane matrices; mixed into a `Handle`."""
 
-    _lib: ctypes.CDLL
-    _context: ctypes.c_void_p
     _kv_key: tuple[KvLayout, Pages] | None = None
     _kv_memory: _KvMemory
 
@@ -111,11 +116,9 @@ class AttentionOps:
             *(_dense(idx, np.int32), _dense(weights)),
         )
 
+    @abstractmethod
     def _call(self, name: str, *arguments: object) -> None:
-        function = getattr(self._lib, name)
-        if function.argtypes is None:
-            function.argtypes = (_POINTER, *_ARGUMENTS[name])
-        check(function(self._context, *arguments))
+        """Do, or write down, the C operation `name`. Raises KernelError."""
 
     def _memory(self, kv: KvLayout, pages: Pages) -> int:
         """Address of the C description of these pages, kept until other pages are named."""

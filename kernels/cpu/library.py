@@ -65,6 +65,11 @@ class Handle:
         self._workspace: NDArray[np.uint8] | None = None
 
     @property
+    def library(self) -> ctypes.CDLL:
+        """The library that made the context."""
+        return self._lib
+
+    @property
     def context(self) -> ctypes.c_void_p:
         """The C context, first argument of every operation."""
         return self._context

@@ -1,12 +1,13 @@
 """Plane matrices and element-wise operations of the compiled library: arguments checked, then one C call."""
 
 import ctypes
+from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebbtide.kernels.cpu.block import native_block
-from ebbtide.kernels.cpu.library import check, library
+from ebbtide.kernels.cpu.library import address, library
 from ebbtide.kernels.ops import F32, I32, U8, Activation, BlockTable, KernelError, WorkspaceShape
 
 _POINTER, _INT, _I64, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t
@@ -44,11 +45,12 @@ def linear_workspace_bytes(context: ctypes.c_void_p, shape: WorkspaceShape) -> i
     return max(linear, int(moe))
 
 
-class LinearOps:
-    """The half of `Ops` that is about plane matrices. Mixed into a class that has a `Handle`'s attributes."""
+class LinearOps(ABC):
+    """The half of `Ops` that is about plane matrices. A subclass says what becomes of a call."""
 
-    _lib: ctypes.CDLL
-    _context: ctypes.c_void_p
+    @abstractmethod
+    def _call(self, name: str, *arguments: object) -> None:
+        """Do, or write down, the C operation `name`. Raises KernelError."""
 
     def linear(
         self,
@@ -67,18 +69,8 @@ class LinearOps:
             raise KernelError(f"linear: x {x.shape}, out {out.shape}, block {(layout.rows, layout.cols)}")
         if bias is not None and bias.shape != (layout.rows,):
             raise KernelError(f"linear: bias {bias.shape} is not {(layout.rows,)}")
-        check(
-            self._lib.eb_linear(
-                self._context,
-                native_block(w),
-                *_rows(x),
-                rows,
-                *_rows(out),
-                index,
-                None if bias is None else _at(bias),
-                accumulate,
-            )
-        )
+        biases = None if bias is None else _at(bias)
+        self._call("eb_linear", native_block(w), *_rows(x), rows, *_rows(out), index, biases, accumulate)
 
     def moe(
         self,
@@ -100,40 +92,42 @@ class LinearOps:
             raise KernelError(f"moe: chosen {chosen.shape} is not {(gate_up.blocks,)}")
         blocks = native_block(gate_up), native_block(down)
         arrays = _at(x), _at(idx, np.int32), _at(chosen, np.uint8), _at(out)
-        check(self._lib.eb_moe(self._context, *blocks, *arrays, rows, top_k, _ACTIVATIONS[activation]))
+        self._call("eb_moe", *blocks, *arrays, rows, top_k, _ACTIVATIONS[activation])
 
     def combine(self, pair: F32, weights: F32, out: F32) -> None:
         """See `Ops.combine`."""
         rows, top_k, cols = pair.shape
         if weights.shape != (rows, top_k) or out.shape != (rows, cols):
             raise KernelError(f"combine: pair {pair.shape}, weights {weights.shape}, out {out.shape}")
-        check(self._lib.eb_combine(self._context, _at(pair), _at(weights), _at(out), rows, top_k, cols))
+        self._call("eb_combine", _at(pair), _at(weights), _at(out), rows, top_k, cols)
 
     def glu(self, gate_up: F32, out: F32, activation: Activation) -> None:
         """See `Ops.glu`."""
         rows, cols = out.shape
         if gate_up.shape != (rows, 2 * cols):
             raise KernelError(f"glu: gate_up {gate_up.shape}, out {out.shape}")
-        check(self._lib.eb_glu(self._context, _at(gate_up), _at(out), rows, cols, _ACTIVATIONS[activation]))
+        self._call("eb_glu", _at(gate_up), _at(out), rows, cols, _ACTIVATIONS[activation])
 
     def embed(self, w: BlockTable, ids: I32, out: F32) -> None:
         """See `Ops.embed`."""
         if out.shape != (len(ids), w.layout.cols):
             raise KernelError(f"embed: ids {ids.shape}, out {out.shape}, columns {w.layout.cols}")
-        check(self._lib.eb_embed(self._context, native_block(w), _at(ids, np.int32), len(ids), _at(out)))
+        self._call("eb_embed", native_block(w), _at(ids, np.int32), len(ids), _at(out))
 
 
 def _at(array: NDArray[np.generic], kind: type[np.generic] = np.float32) -> int:
     """Address of a C-contiguous array of `kind`."""
     if array.dtype != kind or not array.flags.c_contiguous:
         raise KernelError(f"expected contiguous {kind.__name__}, got {array.dtype} strides {array.strides}")
-    return array.ctypes.data
+    return address(array)
 
 
 def _rows(x: F32) -> tuple[int, int]:
     """(address, row stride in floats) of f32[M, N] whose rows are contiguous."""
     rows, cols = x.shape
+    if x.flags.c_contiguous and x.dtype == _FLOAT32:
+        return address(x), cols
     row, value = x.strides
     if x.dtype != _FLOAT32 or value != 4 or (rows > 1 and (row % 4 or row < 4 * cols)):
         raise KernelError(f"expected rows of contiguous float32, got {x.dtype} {x.shape} {x.strides}")
-    return x.ctypes.data, row // 4
+    return address(x), row // 4

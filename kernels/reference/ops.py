@@ -8,6 +8,7 @@ from ebbtide.kernels.reference.kv import kv_write
 from ebbtide.kernels.reference.linear import embed, linear
 from ebbtide.kernels.reference.moe import combine, glu, moe
 from ebbtide.kernels.reference.norm import rmsnorm
+from ebbtide.kernels.reference.program import ReferenceRecorder
 from ebbtide.kernels.reference.rope import rope
 from ebbtide.kernels.reference.router import router
 
@@ -31,6 +32,10 @@ class ReferenceOps:
     kv_write = staticmethod(kv_write)
     attention = staticmethod(attention)
     router = staticmethod(router)
+
+    def recorder(self) -> ReferenceRecorder:
+        """See `Ops.recorder`."""
+        return ReferenceRecorder()
 
     def workspace_bytes(self, shape: WorkspaceShape) -> int:
         """See `Ops.workspace_bytes`: torch allocates for itself."""

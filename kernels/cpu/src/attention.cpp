@@ -1,3 +1,4 @@
+#include "api.h"
 #include "attention.h"
 
 #include "context.h"

@@ -1,4 +1,5 @@
 // Gated activation and the weighted sum of experts' outputs.
+#include "api.h"
 #include "context.h"
 #include "linear_kernels.h"
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "api.h"
 #include "product.h"
 
 using namespace eb;

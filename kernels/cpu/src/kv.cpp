@@ -1,3 +1,4 @@
+#include "api.h"
 #include "kv.h"
 
 #include "context.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "api.h"
 #include "product.h"
 
 using namespace eb;
@@ -100,8 +101,8 @@ class LinearTask {
 
 }  // namespace
 
-EB_API int eb_linear(Context* context, const Block* block, const float* x, int64_t x_stride, int rows, float* out,
-                     int64_t out_stride, int index, const float* bias, int accumulate) {
+EB_API int eb_linear(Context* context, const Block* block, const float* x, int64_t x_stride, int32_t rows,
+                     float* out, int64_t out_stride, int32_t index, const float* bias, int32_t accumulate) {
   if (rows <= 0) return kOk;
   if (index < 0 || index >= block->blocks) return kIndexOutOfRange;
   if (block->widths[index] == 0) return kAbsentBlock;

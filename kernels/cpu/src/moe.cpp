@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "api.h"
 #include "pairs.h"
 #include "product.h"
 

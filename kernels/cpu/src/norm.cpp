@@ -1,3 +1,4 @@
+#include "api.h"
 #include "norm.h"
 
 #include "context.h"

@@ -1,6 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "api.h"
 #include "context.h"
 
 namespace eb {

@@ -1,3 +1,4 @@
+#include "api.h"
 #include "router.h"
 
 #include "context.h"
