@@ -59,10 +59,14 @@ def make_pack(reporter: Reporter, model: str, out: str, cache: str, resume: str 
     from ebbtide.engine.model.open import FLOOR_PLANES, page_size_for
     from ebbtide.engine.weights.gguf_source import GgufSource
     from ebbtide.engine.weights.pack_index import pack_path_for
+    from ebbtide.engine.weights.pack_source import is_pack
     from ebbtide.engine.weights.pack_write import write_pack
 
     path = Path(model)
-    source = GgufSource(open_gguf(path), floor_planes=FLOOR_PLANES)
+    file = open_gguf(path)
+    if is_pack(file):
+        raise UsageError(f"{path.name} is a pack already", hint=f"Run it: `ebbtide run {path}`.")
+    source = GgufSource(file, floor_planes=FLOOR_PLANES)
     try:
         if not source.spec.experts:
             raise UsageError(f"{path.name} has no experts to page", hint="A dense model needs no pack.")

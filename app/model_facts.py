@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 
 from ebbtide.engine.gguf import GgufFile, open_gguf
-from ebbtide.engine.model.families import map_model, spec_from_gguf
+from ebbtide.engine.model.families import map_model
 from ebbtide.engine.model.mapping import Part
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.codes import FLOAT_TYPES
 from ebbtide.engine.weights.decode import tensor_type
 from ebbtide.engine.weights.float_types import sqnr_db
+from ebbtide.engine.weights.open import read_spec
+from ebbtide.engine.weights.pack_index import PackIndex, Records, bank_tensor
+from ebbtide.engine.weights.pack_source import is_pack, read_index
 
 SAMPLE_BYTES = 4 << 20
 """Of each float matrix at most so much is converted to say what the conversion costs."""
 EXPERT_MARK = "_exps."
-PACK_VERSION_KEY = "ebbtide.pack.version"
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,19 @@ class ModelFacts:
 def read_facts(path: Path) -> ModelFacts:
     """Read the header, check that ebbtide knows the model, measure the float tensors. Raises ModelError."""
     file = open_gguf(path)
-    spec = spec_from_gguf(file)
-    packed = PACK_VERSION_KEY in file.metadata
+    spec = read_spec(file)
+    packed = is_pack(file)
     parts = [] if packed else _matrix_parts(file, spec)
-    expert_tensors = [tensor for name, tensor in file.tensors.items() if EXPERT_MARK in name]
-    expert_bytes = sum(tensor.nbytes for tensor in expert_tensors)
+    weights = _pack_weights(read_index(file)) if packed else _model_weights(file)
+    expert_bytes = sum(file.tensors[name].nbytes for name in weights.expert_tensors)
     return ModelFacts(
         name=spec.name,
         path=str(path),
         architecture=spec.architecture,
         packed=packed,
         size_bytes=file.size_bytes,
-        parameters=_parameters(file),
-        expert_parameters=sum(prod(tensor.shape) for tensor in expert_tensors),
+        parameters=weights.dense + weights.experts,
+        expert_parameters=weights.experts,
         layers=spec.layers,
         d_model=spec.d_model,
         heads=spec.heads,
@@ -88,8 +90,31 @@ def read_facts(path: Path) -> ModelFacts:
     )
 
 
-def _parameters(file: GgufFile) -> int:
-    return sum(prod(tensor.shape) for tensor in file.tensors.values())
+@dataclass(frozen=True)
+class _Weights:
+    """How many there are, and which tensors hold those of experts."""
+
+    dense: int
+    experts: int
+    expert_tensors: list[str]
+
+
+def _model_weights(file: GgufFile) -> _Weights:
+    names = [name for name in file.tensors if EXPERT_MARK in name]
+    experts = sum(prod(file.tensors[name].shape) for name in names)
+    return _Weights(sum(prod(tensor.shape) for tensor in file.tensors.values()) - experts, experts, names)
+
+
+def _pack_weights(index: PackIndex) -> _Weights:
+    """A pack's tensors are planes: the shapes of the weights are in its index."""
+    dense = sum(map(_count, index.dense.values())) + sum(map(prod, index.vectors.values()))
+    experts = sum(_count(records) for layer in index.experts for records in layer.values())
+    names = [bank_tensor(layer, kind) for layer, kinds in enumerate(index.experts) for kind in kinds]
+    return _Weights(dense, experts * index.spec.experts, names)
+
+
+def _count(records: Records) -> int:
+    return sum(record.rows * record.cols for record in records)
 
 
 def _matrix_parts(file: GgufFile, spec: ModelSpec) -> list[Part]:
