@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+MAKE_VENV = ("-m", "venv")
 WORTH_TELLING_MB = 20.0
 UNITS_MB = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
 DOWNLOAD = re.compile(r"\s*Downloading (\S+) \(([\d.]+) ([kMG]B)\)")
@@ -83,7 +84,7 @@ class Venv:
         check_venv_module()
         if self.folder.exists():
             shutil.rmtree(self.folder)
-        command = [sys.executable, "-m", "venv", str(self.folder)]
+        command = [sys.executable, *MAKE_VENV, str(self.folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SetupError(

@@ -64,11 +64,15 @@ def test_a_missing_environment_is_not_usable(tmp_path: Path) -> None:
     assert not Venv(tmp_path / "none", tmp_path).is_usable()
 
 
-def test_create_replaces_a_broken_environment(tmp_path: Path) -> None:
+def test_create_replaces_a_broken_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        setup_venv, "MAKE_VENV", (*setup_venv.MAKE_VENV, "--without-pip")
+    )  # pip takes long to copy
     venv = Venv(tmp_path / ".venv", tmp_path / "constraints.txt")
     (venv.folder / "bin").mkdir(parents=True)
     (venv.folder / "bin" / "python").write_text("broken")
     venv.create()
+    give_pip(venv, "")
     assert venv.is_usable()
 
 
