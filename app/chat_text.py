@@ -64,7 +64,7 @@ def describe_error(session: ChatSession) -> str:
 
 
 def describe_progress(session: ChatSession) -> str:
-    """ "loading planes 34 % of 738 MB", or an empty string."""
+    """ "loading planes 34 % of 738 MiB", or an empty string."""
     progress = session.progress
     if progress is None:
         return ""

@@ -16,11 +16,6 @@ def safe_line(text: str) -> str:
     return " ".join(safe(text).split())
 
 
-def format_bytes(count: int) -> str:
-    """A size a person reads at a glance: "738 MB", "1.2 GB" (powers of 1000, as the budget's suffixes)."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(value) < 999.5:
-            return f"{value:.0f} {unit}" if unit in ("B", "kB") or value >= 99.5 else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
+def whole_text(text: str) -> str:
+    """`text` as UTF-8 can carry it: each byte of an argument or a line that is no UTF-8 becomes U+FFFD."""
+    return text.translate(_SURROGATES)

@@ -1,6 +1,7 @@
 """What a long piece of work is doing, in words: names that other parts give to stages of their progress."""
 
-from ebbtide.app.safe_text import format_bytes, safe_line
+from ebbtide.app.safe_text import safe_line
+from ebbtide.engine.sizes import format_bytes
 
 _WORDS = {
     "download": "Downloading the starter's base model",
@@ -8,7 +9,7 @@ _WORDS = {
     "extract": "Unpacking it",
     "expand": "Building the starter's experts",
 }
-LEAST_SHOWN_BYTES = 10**6
+LEAST_SHOWN_BYTES = 1 << 20
 """Totals below this are counts of something smaller; they are shown as a share only."""
 
 
@@ -18,5 +19,5 @@ def stage_words(stage: str) -> str:
 
 
 def of_total(total: int) -> str:
-    """ " of 738 MB", or nothing for a total that says nothing."""
+    """ " of 738 MiB", or nothing for a total that says nothing."""
     return f" of {format_bytes(total)}" if total >= LEAST_SHOWN_BYTES else ""

@@ -8,7 +8,8 @@ import click
 from ebbtide.app.commands.show import facts_of
 from ebbtide.app.context import AppContext
 from ebbtide.app.machine import Machine, describe_machine
-from ebbtide.app.safe_text import format_bytes, safe_line
+from ebbtide.app.safe_text import safe_line
+from ebbtide.engine.sizes import format_bytes
 
 if TYPE_CHECKING:
     from ebbtide.app.model_facts import ModelFacts

@@ -8,7 +8,8 @@ from ebbtide.app.console import note
 from ebbtide.app.context import AppContext
 from ebbtide.app.model_places import FoundModel
 from ebbtide.app.models import find_models
-from ebbtide.app.safe_text import format_bytes, safe_line
+from ebbtide.app.safe_text import safe_line
+from ebbtide.engine.sizes import format_bytes
 
 
 @click.command("ls", short_help="List the models on this machine.")

@@ -9,8 +9,8 @@ from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.models import resolve
 from ebbtide.app.options import refuse
-from ebbtide.app.safe_text import format_bytes
 from ebbtide.engine.errors import ModelError
+from ebbtide.engine.sizes import format_bytes
 
 
 @click.command("pack", short_help="Make a pack of a model for paging from disk.")

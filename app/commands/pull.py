@@ -5,9 +5,9 @@ import click
 from ebbtide.app.commands.loading import fetch_starter
 from ebbtide.app.console import note
 from ebbtide.app.context import AppContext
-from ebbtide.app.safe_text import format_bytes
 from ebbtide.app.starter import DEFAULT_QUANT, QUANTS, STARTER
 from ebbtide.engine.errors import UsageError
+from ebbtide.engine.sizes import format_bytes
 
 
 @click.command("pull", short_help="Fetch the starter model.")

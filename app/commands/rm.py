@@ -8,9 +8,10 @@ import click
 from ebbtide.app.console import note
 from ebbtide.app.context import AppContext
 from ebbtide.app.models import resolve
-from ebbtide.app.safe_text import format_bytes, safe_line
+from ebbtide.app.safe_text import safe_line
 from ebbtide.app.starter import is_starter, marker_of
 from ebbtide.engine.errors import ModelError, UsageError
+from ebbtide.engine.sizes import format_bytes
 
 
 @click.command("rm", short_help="Remove a model that ebbtide keeps.")

@@ -7,8 +7,9 @@ import click
 
 from ebbtide.app.context import AppContext
 from ebbtide.app.models import resolve
-from ebbtide.app.safe_text import format_bytes, safe_line
+from ebbtide.app.safe_text import safe_line
 from ebbtide.engine.errors import ModelError
+from ebbtide.engine.sizes import format_bytes
 
 if TYPE_CHECKING:
     from ebbtide.app.model_facts import ModelFacts

@@ -11,7 +11,7 @@ from ebbtide.app.chat_text import MemoryPart, memory_parts
 from ebbtide.engine.messages import Memory
 
 MIN_BAR_CELLS, MAX_BAR_CELLS = 6, 40
-UNITS = ((10**10, 10**9, "GB"), (0, 10**6, "MB"))
+UNITS = ((10 << 30, 1 << 30, "GiB"), (0, 1 << 20, "MiB"))
 """(budget from which the unit is used, its bytes, its name): one unit for the whole line."""
 
 
@@ -63,7 +63,7 @@ class MemoryBar(Widget):
     def _words(self, memory: Memory, parts: list[MemoryPart]) -> list[tuple[str, Style]]:
         """The legend: every part that is not empty, and the whole, in one unit."""
         unit_bytes, unit = next((size, name) for least, size, name in UNITS if memory.budget_bytes >= least)
-        digits = 1 if unit == "GB" else 0
+        digits = 1 if unit == "GiB" else 0
         label = self.get_visual_style("memory--label")
         words: list[tuple[str, Style]] = []
         for part in parts:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ebbtide.engine.errors import FitError
 from ebbtide.engine.memory.anonymous import U8, anonymous
+from ebbtide.engine.sizes import format_bytes
 from ebbtide.kernels.ops import Pages
 
 SLAB_BYTES = 32 << 20
@@ -142,7 +143,7 @@ class Arena:
             return anonymous(nbytes, huge_pages=True)
         except OSError as error:
             raise FitError(
-                f"The system refused {nbytes >> 20} MiB of memory: {error}.",
+                f"The system refused {format_bytes(nbytes)} of memory: {error}.",
                 hint="Close other programs or give a smaller --budget.",
             ) from error
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.engine.errors import FitError, ModelError, UsageError
+from ebbtide.engine.sizes import format_bytes
 from ebbtide.engine.starter.delta import Delta
 from ebbtide.engine.starter.download import PipRunner, run_pip
 from ebbtide.engine.starter.expand import expand
@@ -114,8 +115,8 @@ class StarterBuilder:
         free = self.free_bytes(self.folder)
         if free < need:
             raise FitError(
-                f"the starter needs {need / 1e6:.0f} MB in {self.folder}, and {free / 1e6:.0f} MB are free",
-                hint=f"free {(need - free) / 1e6:.0f} MB, or choose another folder with EBBTIDE_HOME",
+                f"the starter needs {format_bytes(need)} in {self.folder}, and {format_bytes(free)} are free",
+                hint=f"free {format_bytes(need - free)}, or choose another folder with EBBTIDE_HOME",
             )
 
     def _check_delta(self, manifest: Manifest) -> None:

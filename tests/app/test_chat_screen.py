@@ -34,7 +34,7 @@ async def test_a_question_and_its_answer(size: tuple[int, int], theme: str) -> N
         assert "what is it?" in text and "forty-two" in text and "x = 42" in text
         assert "**" not in text and "```" not in text
         assert "tiny" in text and "ready" in text and "tok/s" in text and "context" in text
-        for word in ("dense 63", "experts 168", "KV 42", "work 10", "free 31", "of 315 MB"):
+        for word in ("dense 60", "experts 160", "KV 40", "work 10", "free 30", "of 300 MiB"):
             assert word in text
 
 

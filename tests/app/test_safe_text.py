@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.app.safe_text import format_bytes, safe, safe_line
+from ebbtide.app.safe_text import safe, safe_line, whole_text
 
 
 @given(st.text(st.characters(codec=None)))
@@ -40,17 +40,6 @@ def test_a_line_is_one_line() -> None:
     assert safe_line(" a\n\tb\x1b ") == "a b"
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (999_999, "1.0 MB"),
-        (738_000_000, "738 MB"),
-        (1_234_567_890, "1.2 GB"),
-        (99_960_000, "100 MB"),
-        (5 * 10**12, "5.0 TB"),
-    ],
-)
-def test_sizes(count: int, text: str) -> None:
-    assert format_bytes(count) == text
+def test_what_is_no_utf8_becomes_the_replacement_character() -> None:
+    argument = b"a\xffb \xc3\xa9".decode("utf-8", "surrogateescape")
+    assert whole_text(argument) == "a\N{REPLACEMENT CHARACTER}b \N{LATIN SMALL LETTER E WITH ACUTE}"
