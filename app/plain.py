@@ -1,12 +1,13 @@
 """`ebbtide --plain`: the chat line by line, for terminals and pipes that want no full screen."""
 
+import io
 import sys
 from collections.abc import Callable
 
 from ebbtide.app.chat_session import ChatSession, Phase
 from ebbtide.app.chat_text import HELP, describe_end, describe_error
 from ebbtide.app.console import ProgressPrinter, note
-from ebbtide.app.safe_text import safe
+from ebbtide.app.safe_text import safe, whole_text
 from ebbtide.engine.client import ClientEvent, EngineClient
 from ebbtide.engine.messages import Finished, Loaded, Progress, Token
 
@@ -26,6 +27,8 @@ class PlainChat:
 
     def run(self) -> None:
         """Chat until the input ends or says /bye. Ctrl+C stops an answer; at the prompt it ends the chat."""
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(errors="replace")  # a byte that is no UTF-8 does not end the chat
         try:
             self._session.start()
             self._until_idle()
@@ -50,7 +53,7 @@ class PlainChat:
             self._session.reload_with_pack()
             self._until_idle()
         elif word:
-            self._session.ask(text)
+            self._session.ask(whole_text(text))
             self._until_idle()
 
     def _until_idle(self) -> None:

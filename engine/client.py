@@ -15,11 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from ebbtide.engine.errors import EngineDied
+from ebbtide.engine.errors import ContextError, EngineDied, UsageError
 from ebbtide.engine.lifeline import PARENT_PID_VARIABLE
 from ebbtide.engine.messages import Command, Event, Shutdown
 from ebbtide.engine.stderr_log import StderrLog
-from ebbtide.engine.wire import WireError, event_reader, write_message
+from ebbtide.engine.wire import WireError, encode, event_reader
 
 ENGINE_COMMAND = (sys.executable, "-m", "ebbtide.engine")
 ENGINE_NICENESS = 2
@@ -106,10 +106,14 @@ class EngineClient:
         return self._last_request_id
 
     def send(self, command: Command) -> None:
-        """Queue a command; never blocks. If the process is gone, `Died` is or will be among the events."""
+        """Queue a command; never blocks. If the process is gone, `Died` is or will be among the events.
+
+        Raises UsageError and ContextError for text that no frame can carry: here, because the writer's thread
+        has nobody to tell.
+        """
         if self._run is None:
             raise RuntimeError("the engine was not started")
-        self._run.outbox.put(command)
+        self._run.outbox.put(_frame(command))
 
     def next_event(self, timeout_s: float | None = None) -> ClientEvent | None:
         """Wait for the next event; None after `timeout_s`. Only for a client without `on_event`."""
@@ -131,7 +135,8 @@ class _Run:
     def __init__(
         self, command: list[str], log_path: Path | None, on_event: Callable[[ClientEvent], None]
     ) -> None:
-        self.outbox: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self.outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        """Frames; None ends the pipe."""
         self._on_event = on_event
         self._closing = threading.Event()
         self.process = _spawn(command)
@@ -170,18 +175,17 @@ class _Run:
     def _write(self) -> None:
         assert self.process.stdin is not None
         try:
-            while True:
-                command = self.outbox.get()
-                write_message(self.process.stdin, command)
-                if isinstance(command, Shutdown):
-                    break
+            while (frame := self.outbox.get()) is not None:
+                self.process.stdin.write(frame)
+                self.process.stdin.flush()
             self.process.stdin.close()
         except (OSError, ValueError):
             pass  # the pipe is gone: the reader thread reports the death
 
     def close(self, grace_s: float) -> None:
         self._closing.set()
-        self.outbox.put(Shutdown())
+        self.outbox.put(encode(Shutdown()))
+        self.outbox.put(None)
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
                 self.process.wait(grace_s)
@@ -201,6 +205,18 @@ class _Run:
                 os.killpg(self.process.pid, number)
         except (ProcessLookupError, PermissionError):
             pass
+
+
+def _frame(command: Command) -> bytes:
+    try:
+        return encode(command)
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            "a text or a file's name holds bytes that are not UTF-8",
+            hint="Rename the file, or give the text as UTF-8.",
+        ) from error
+    except WireError as error:
+        raise ContextError(f"the prompt is too long: {error}", hint="Shorten the prompt.") from error
 
 
 def _spawn(command: list[str]) -> "subprocess.Popen[bytes]":

@@ -18,7 +18,7 @@ from ebbtide.app.options import (
     refuse,
     sampling_options,
 )
-from ebbtide.app.safe_text import safe
+from ebbtide.app.safe_text import safe, whole_text
 from ebbtide.app.session import Session
 from ebbtide.app.signals import STOPPING
 from ebbtide.engine.errors import ContextError, EbbtideError, UsageError
@@ -53,12 +53,16 @@ def run(
     """Answer one prompt: the answer on standard output, everything else on standard error."""
     refuse("--record", record, {None})
     sampling = choice.sampling(context.settings)
-    turns = [Turn("system", system)] if system else []
+    turns = [Turn("system", whole_text(system))] if system else []
     turns.append(Turn("user", _read_prompt(prompt)))
     load = prepare_load(context, model_flag or model, flags)
     with open_session(context, load) as (session, _):
         request = Generate(
-            session.next_request_id(), turns=turns, max_tokens=max_tokens, sampling=sampling, stop=list(stop)
+            session.next_request_id(),
+            turns=turns,
+            max_tokens=max_tokens,
+            sampling=sampling,
+            stop=[whole_text(text) for text in stop],
         )
         finished = _answer_json(session, request) if as_json else _answer_text(session, request)
     raise_for(finished)
@@ -71,7 +75,7 @@ def _read_prompt(prompt: str | None) -> str:
         prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     if not prompt.strip():
         raise UsageError("the prompt is empty", hint="Give some text with -p TEXT, or through a pipe.")
-    return prompt
+    return whole_text(prompt)
 
 
 def _answer_text(session: Session, request: Generate) -> Finished:

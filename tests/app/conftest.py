@@ -75,7 +75,8 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     monkeypatch.setattr(cli_module, "raise_on_termination", lambda: None)
 
     def run(*arguments: str, script: Script = Script(), stdin: str = "") -> Result:  # noqa: B008 - immutable
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
+        piped = io.BytesIO(stdin.encode("utf-8", "surrogateescape"))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(piped, "utf-8"))
         code = cli_module.main(arguments, AppContext(engine_command=command_line(script)))
         captured = capsys.readouterr()
         return Result(code, captured.out, captured.err)

@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from ebbtide.engine.client import ClientEvent, Died, EngineClient, describe_exit
-from ebbtide.engine.errors import EngineDied
+from ebbtide.engine.errors import ContextError, EngineDied, UsageError
 from ebbtide.engine.messages import Cancel, Finished, Generate, Load, Loaded, Token
+from ebbtide.engine.wire import MAX_FRAME_BYTES
 from tests.helpers.app_types import MakeClient
 from tests.helpers.fake_engine import Script, command_line
 
@@ -180,3 +181,13 @@ def test_heavy_modules_stay_out_of_the_app_process() -> None:
         "sys.exit(' '.join(sorted(heavy)) or 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_text_that_no_frame_can_carry_is_refused_at_once(make_client: MakeClient) -> None:
+    client = make_client(Script())
+    with pytest.raises(UsageError, match="UTF-8"):
+        client.send(Load("/models/\udcff.gguf"))
+    with pytest.raises(ContextError, match="too long"):
+        client.send(Generate(1, text="x" * (MAX_FRAME_BYTES + 1)))
+    client.send(Load("/models/tiny.gguf"))
+    until(client, Loaded)

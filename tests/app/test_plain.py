@@ -36,3 +36,8 @@ def test_a_model_that_does_not_load(cli: Cli, model: str) -> None:
 
 def test_control_characters(cli: Cli, model: str) -> None:
     assert cli(model, "--plain", stdin="a\n", script=Script(answer="\x1b[31mx\x9b")).out == "[31mx\n"
+
+
+def test_bytes_that_are_not_utf8_do_not_end_the_chat(cli: Cli, model: str) -> None:
+    result = cli(model, stdin=b"a\xffb\nlast\n".decode("utf-8", "surrogateescape"))
+    assert result.out == "You said: a\N{REPLACEMENT CHARACTER}b\nYou said: last\n"
