@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from ebbtide.app.model_places import FoundModel, find_foreign_models, flat_models
@@ -19,14 +20,18 @@ def resolve(name: str, paths: Paths) -> Path:
     """
     if name == STARTER:
         return starter_file(paths)
-    path = Path(name).expanduser()
-    if path.is_file():
-        return path.absolute()
-    if path.is_dir():
+    path, is_folder = Path(name), False
+    # A name too long, a closed folder, an unknown ~user: whatever is wrong, there is no such file for us.
+    with suppress(OSError, RuntimeError):
+        path = path.expanduser()
+        if path.is_file():
+            return path.absolute()
+        is_folder = path.is_dir()
+    if is_folder:
         raise ModelError(f"{name} is a folder", hint="Give the .gguf file inside it.")
     matches = _matches(name, list(find_models(paths)))
     if not matches:
-        raise ModelError(f"no model {name!r} was found", hint=_hint(name))
+        raise ModelError(f"no model {_shortened(name)!r} was found", hint=_hint(name))
     return _only(name, matches).path.absolute()
 
 
@@ -55,6 +60,10 @@ def _only(name: str, matches: list[FoundModel]) -> FoundModel:
     if len(names) > 1:
         raise ModelError(f"{name!r} means several models", hint="Say which: " + ", ".join(names) + ".")
     return matches[0]
+
+
+def _shortened(name: str, limit: int = 80) -> str:
+    return name if len(name) <= limit else name[: limit - 3] + "..."
 
 
 def _hint(name: str) -> str:
