@@ -88,9 +88,7 @@ def _exit_code(error: BaseException, debug: bool) -> int:
         case Terminated():
             return EXIT_TERMINATED
         case click.ClickException():
-            return _report(
-                UsageError(error.format_message(), hint="`ebbtide --help` shows how."), error, debug
-            )
+            return _report(UsageError(error.format_message(), hint=_help_hint(error)), error, debug)
         case EbbtideError():
             return _report(error, error, debug)
         case click.exceptions.Exit():
@@ -100,6 +98,12 @@ def _exit_code(error: BaseException, debug: bool) -> int:
         case _:
             what = f"internal error: {type(error).__name__}: {error}"
             return _report(EbbtideError(what, hint="Run it again with --debug to see more."), error, debug)
+
+
+def _help_hint(error: click.ClickException) -> str:
+    """The help of the command that was meant, where it is known."""
+    call = error.ctx if isinstance(error, click.UsageError) else None
+    return f"`{call.command_path if call else 'ebbtide'} --help` shows how."
 
 
 def _report(shown: EbbtideError, cause: BaseException, debug: bool) -> int:

@@ -1,6 +1,7 @@
 """Flags shared by the commands, and what becomes of them: a `Load`, a `Sampling`, or a clear refusal."""
 
 import functools
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -148,13 +149,23 @@ def _as_dict(settings: Settings) -> dict[str, Any]:
     return {name: getattr(settings.sampling, name) for name in settings.sampling.__struct_fields__}
 
 
-_SHARE = click.FloatRange(0.0, 1.0)
+class Numbers(click.FloatRange):
+    """A range of floats that NaN, which is neither below nor above anything, is not in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value} is not a number.", param, ctx)
+        return number
+
+
+_SHARE = Numbers(0.0, 1.0)
 _SAMPLING_OPTIONS = [
-    click.option("--temperature", type=click.FloatRange(0.0, 10.0), help="0 = always the likeliest token."),
+    click.option("--temperature", type=Numbers(0.0, 10.0), help="0 = always the likeliest token."),
     click.option("--top-k", type=click.IntRange(0), help="Choose among the k likeliest; 0 = all."),
     click.option("--top-p", type=_SHARE, help="Choose among the likeliest of this total share."),
     click.option("--min-p", type=_SHARE, help="Drop tokens below this share of the likeliest."),
-    click.option("--repeat-penalty", type=click.FloatRange(0.1, 10.0), help="Above 1: less repetition."),
+    click.option("--repeat-penalty", type=Numbers(0.1, 10.0), help="Above 1: less repetition."),
     click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Same seed, same answer."),
 ]
 

@@ -127,3 +127,14 @@ def test_json_escapes_control_characters_and_keeps_them(cli: Cli, model: str) ->
     out = cli("run", model, "-p", "hi", "--json", script=Script(answer="\x1b[31m\x9b")).out
     assert out.isascii() and out.isprintable() is False and "\x1b" not in out
     assert json.loads(out)["text"] == "\x1b[31m\x9b"
+
+
+def test_an_argument_that_is_not_utf8_is_a_prompt_all_the_same(cli: Cli, model: str) -> None:
+    prompt = b"caf\xe9".decode("utf-8", "surrogateescape")
+    assert cli("run", model, "-p", prompt).out == "You said: caf\N{REPLACEMENT CHARACTER}\n"
+
+
+@pytest.mark.parametrize("flag", ["--temperature", "--top-p", "--min-p", "--repeat-penalty"])
+def test_nan_is_in_no_range(cli: Cli, model: str, flag: str) -> None:
+    result = cli("run", model, "-p", "hi", flag, "nan")
+    assert result.code == 2 and flag in result.err and "`ebbtide run --help`" in result.err
