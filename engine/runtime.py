@@ -32,6 +32,7 @@ from ebbtide.kernels.ops import KvLayout, Ops, WorkspaceShape
 CHUNK_TOKENS = 256
 """Prefill goes in chunks that end at multiples of this position, whatever the budget."""
 LOGIT_ROWS = 16
+MOST_THREADS_PER_CPU = 2
 
 F32 = NDArray[np.float32]
 Progress = Callable[[str, int, int], None]
@@ -117,17 +118,30 @@ class Runtime:
 
 def default_threads() -> int:
     """Physical cores this process may use: hyper-threads share the vector units that the kernels fill."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usable = usable_threads()
     return max(1, min(usable, psutil.cpu_count(logical=False) or usable))
 
 
+def usable_threads() -> int:
+    """Processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _pick_ops(isa: str, threads: int) -> Ops:
+    """Threads far beyond the processors only wait for each other, in every product: they are not made."""
     try:
-        return pick(cast(Literal["auto"], isa), threads or default_threads())
+        most = MOST_THREADS_PER_CPU * usable_threads()
+        return pick(cast(Literal["auto"], isa), min(threads, most) or default_threads())
     except ValueError as error:
         raise UsageError(
             str(error), hint="Use --isa auto, or one of those that `ebbtide doctor` lists."
         ) from error
+
+
+def _thread_notices(asked: int, ops: Ops) -> list[str]:
+    if asked <= ops.threads:
+        return []
+    return [f"--threads {asked} is far more than this machine has: {ops.threads} are used"]
 
 
 def _refuse_what_is_missing(command: m.Load) -> None:
@@ -197,7 +211,13 @@ def _build(command: m.Load, ops: Ops, model: OpenModel, progress: Progress, bega
         template=template,
         logits=np.zeros((LOGIT_ROWS, spec.vocab), np.float32),
         source=source,
-        notices=(*model.notices, *source.notices, *tokenizer.notices, *template.notices),
+        notices=(
+            *_thread_notices(command.threads, ops),
+            *model.notices,
+            *source.notices,
+            *tokenizer.notices,
+            *template.notices,
+        ),
         load_s=time.perf_counter() - began,
     )
 

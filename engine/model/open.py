@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebbtide.engine.errors import FitError
+from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.gguf import GgufFile, open_gguf
 from ebbtide.engine.memory.budget import mib, parse_budget
 from ebbtide.engine.memory.observed import observe
@@ -78,7 +78,7 @@ def open_model(command: Load, transient_bytes: TransientBytes, progress: Progres
     model = _planned(plain, command, transient_bytes)
     if not plain.spec.experts:
         return model
-    pack = _existing_pack(pack_path, file)
+    pack, why_not = _existing_pack(pack_path, file)
     if pack is None and command.pack == "yes":
         write_pack(
             path,
@@ -93,7 +93,7 @@ def open_model(command: Load, transient_bytes: TransientBytes, progress: Progres
         return _planned(pack, command, transient_bytes)
     if model.plan.expert_pages + model.plan.kv_floor_pages > model.plan.total_pages:
         plain.close()
-        raise _pack_needed(model.plan, path)
+        raise _pack_needed(model.plan, path, why_not)
     return model
 
 
@@ -101,24 +101,30 @@ def _staged(progress: Progress) -> Callable[[int, int], None]:
     return lambda done, total: progress("Packing", done, total)
 
 
-def _existing_pack(pack_path: Path, model: GgufFile) -> PackSource | None:
-    """The pack made from exactly this model file, if there is one."""
+def _existing_pack(pack_path: Path, model: GgufFile) -> tuple[PackSource | None, str]:
+    """The pack made from exactly this model file; without one, None and why.
+
+    A pack in the cache holds nothing that the model does not: one that cannot be used is as good as none.
+    """
     if not pack_path.exists():
-        return None
-    pack = open_pack(pack_path)
+        return None, "has no pack to page from"
+    try:
+        pack = open_pack(pack_path)
+    except ModelError as error:
+        return None, f"has no usable pack to page from ({error})"
     if pack.matches(model):
-        return pack
+        return pack, ""
     pack.close()
-    return None
+    return None, "has changed since its pack was made"
 
 
-def _pack_needed(plan: MemoryPlan, path: Path) -> PackNeeded:
+def _pack_needed(plan: MemoryPlan, path: Path, why: str) -> PackNeeded:
     whole = (
         plan.static_bytes + plan.transient_bytes + (plan.expert_pages + plan.kv_floor_pages) * plan.page_bytes
     )
     return PackNeeded(
         f"A budget of {mib(plan.budget_bytes)} is below the model's {mib(whole)}: its experts must be paged, "
-        f"and {path.name} has no pack to page from.",
+        f"and {path.name} {why}.",
         hint=f"Add --pack yes (once; about {mib(path.stat().st_size)} of disk), "
         f"or give --budget {mib(whole)}.",
     )

@@ -16,6 +16,7 @@ from ebbtide.kernels.layout import FORMATS, BlockLayout, MatrixShape, block_layo
 PACK_VERSION = 1
 VERSION_KEY = "ebbtide.pack.version"
 INDEX_KEY = "ebbtide.pack.index"
+PACK_SUFFIX = ".pack.gguf"
 REPORT_TENSOR = "report"
 """Notices as JSON, padded with spaces: they are known only when the header has long been written."""
 REPORT_BYTES = 4096
@@ -103,4 +104,4 @@ def identify(file: GgufFile) -> SourceIdentity:
 def pack_path_for(model_path: Path, cache_dir: Path) -> Path:
     """Where the pack of a model belongs: one place per resolved path."""
     where = hashlib.sha256(str(model_path.resolve()).encode()).hexdigest()[:12]
-    return cache_dir / "packs" / f"{model_path.stem}-{where}.pack.gguf"
+    return cache_dir / "packs" / f"{model_path.stem}-{where}{PACK_SUFFIX}"

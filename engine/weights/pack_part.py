@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from ebbtide.engine.errors import FitError, ModelError
+from ebbtide.engine.sizes import format_bytes
 from ebbtide.engine.weights.codes import U8
 from ebbtide.engine.weights.convert import Losses
 from ebbtide.engine.weights.pack_plan import PackPlan
@@ -66,14 +67,20 @@ class PartFile:
         self._close()
 
     def check_space(self) -> None:
-        """Raises FitError, with the numbers, when the disk cannot hold the rest of the file."""
+        """Raises FitError, with the numbers, when the disk cannot hold the rest of the file.
+
+        A part without any work in it is removed.
+        """
         status = os.fstat(self._fd)
         needed = self._plan.total_bytes - getattr(status, "st_blocks", 0) * 512 + SPARE_BYTES
         free = shutil.disk_usage(self.path.parent).free
         if needed > free:
+            if not self.done:
+                self.discard()
             raise FitError(
-                f"The pack needs {_mib(needed)} more in {self.path.parent}, which has {_mib(free)} free",
-                hint=f"Free {_mib(needed - free)} there, or choose another place with --out.",
+                f"The pack needs {format_bytes(needed)} more in {self.path.parent}, "
+                f"which has {format_bytes(free)} free",
+                hint=f"Free {format_bytes(needed - free)} there, or choose another place with --out.",
             )
 
     def write(self, offset: int, data: U8) -> None:
@@ -172,7 +179,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _mib(nbytes: int) -> str:
-    return f"{-(-nbytes // (1 << 20)):,} MiB"

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ebbtide.engine.errors import FitError, ModelError
+from ebbtide.engine.errors import FitError, ModelError, UsageError
 from ebbtide.engine.gguf import open_gguf
+from ebbtide.engine.sizes import format_bytes
 from ebbtide.engine.weights.codes import U8
 from ebbtide.engine.weights.convert import Losses, Put, convert_block
 from ebbtide.engine.weights.gguf_source import GgufSource
-from ebbtide.engine.weights.pack_index import identify
+from ebbtide.engine.weights.pack_index import PACK_SUFFIX, identify
 from ebbtide.engine.weights.pack_part import PartFile
 from ebbtide.engine.weights.pack_plan import PackPlan, Unit, encode_report, plan_pack
+from ebbtide.engine.weights.pack_source import is_pack
 
 Progress = Callable[[int, int], None]
 """(bytes done, bytes in all)."""
@@ -40,8 +42,10 @@ def write_pack(
     Whatever ends the work early, also an exception from `progress`, leaves `OUT.part` and `OUT.part.json`,
     from which the next call goes on (unless `resume` is false or the model has changed): the result has the
     same bytes as that of an uninterrupted run. Raises FitError when the disk is or becomes too small,
-    ModelError when the model is not usable, changes meanwhile, or is being packed by another process.
+    ModelError when the model is not usable, changes meanwhile, or is being packed by another process, and
+    UsageError when `out_path` is something that is not a pack.
     """
+    _check_place(source_path, out_path)
     source = GgufSource(open_gguf(source_path), page_bytes=page_bytes, floor_planes=floor_planes)
     try:
         plan = plan_pack(source)
@@ -119,6 +123,27 @@ def _check_unchanged(source: GgufSource, plan: PackPlan, part: PartFile) -> None
         )
 
 
+def _check_place(source_path: Path, out_path: Path) -> None:
+    """Only a pack may be replaced by a pack: the model itself, or anything else there, would be lost."""
+    hint = "Name a file that is not there yet."
+    if out_path.is_dir():
+        raise UsageError(f"{out_path} is a folder", hint=f"Name a file in it: {out_path / 'NAME.pack.gguf'}.")
+    if out_path.exists() and out_path.samefile(source_path):
+        raise UsageError("the pack would take the place of the model it is made from", hint=hint)
+    if out_path.exists() and not _may_be_replaced(out_path):
+        raise UsageError(f"{out_path} is there already and is not a pack", hint=hint)
+
+
+def _may_be_replaced(path: Path) -> bool:
+    """A pack, also a damaged one; ebbtide's own name for packs says so where the file itself cannot."""
+    if path.name.endswith(PACK_SUFFIX):
+        return True
+    try:
+        return is_pack(open_gguf(path))
+    except ModelError:
+        return False
+
+
 @contextmanager
 def _disk_errors(out_path: Path, plan: PackPlan) -> Iterator[None]:
     """Turn failed writes into errors that say what to do; what is good so far stays for the next call."""
@@ -127,7 +152,7 @@ def _disk_errors(out_path: Path, plan: PackPlan) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise FitError(
-                f"The disk became full while {out_path.name} was written ({plan.total_bytes >> 20} MiB)",
+                f"The disk became full while {out_path.name} was written ({format_bytes(plan.total_bytes)})",
                 hint=f"Free some space in {out_path.parent} and pack again: it goes on where it stopped.",
             ) from error
         raise ModelError(

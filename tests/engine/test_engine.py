@@ -1,5 +1,6 @@
 """The engine on tiny models in true formats: exactness, reuse, cancel, failures. In process, no pipe."""
 
+import os
 import queue
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from ebbtide.engine import messages as m
 from ebbtide.engine.loop import Engine
 from ebbtide.engine.memory.provenance import Lane
-from ebbtide.engine.runtime import Runtime
+from ebbtide.engine.runtime import Runtime, usable_threads
 from ebbtide.engine.scoring import teacher_forced
 from tests.helpers.float_reference import FloatReference
 from tests.helpers.tiny_models import Family, write_tiny
@@ -195,3 +196,26 @@ def test_scores_agree_between_lanes_and_with_the_reference(mixtral: Path) -> Non
     measured = np.array(prefill.logprobs)
     # All but a few tokens, where a rounding swapped two experts of nearly equal score.
     assert (np.abs(measured - expected[np.arange(len(ids)), ids]) < 0.05).mean() > 0.9
+
+
+def test_threads_far_beyond_the_processors_are_not_made(mixtral: Path) -> None:
+    loaded = of(run(load(mixtral, threads=999)), m.Loaded)[0]
+    assert loaded.threads <= 2 * usable_threads()
+    assert any("--threads 999" in notice for notice in loaded.notices)
+
+
+@pytest.mark.parametrize("harm", ["cut", "stale"])
+def test_a_pack_in_the_cache_that_cannot_be_used_is_made_again(tmp_path: Path, harm: str) -> None:
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", experts=8, d_model=128, expert_d_ff=128, d_ff=128)
+    assert of(run(load(path, budget="20%")), m.Loaded)
+    (pack,) = (tmp_path / "packs").iterdir()
+    whole = pack.read_bytes()
+    if harm == "cut":
+        pack.write_bytes(whole[: len(whole) // 2])
+    else:
+        os.utime(path, ns=(1, 1))
+    failed = of(run(load(path, budget="20%", pack="no")), m.Failed)[0]
+    assert failed.exit_code == 4 and failed.needs_pack
+    assert ("cut short" if harm == "cut" else "changed") in failed.message
+    assert of(run(load(path, budget="20%")), m.Loaded)
+    assert len(pack.read_bytes()) == len(whole)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ebbtide.engine.errors import FitError, ModelError
+from ebbtide.engine.errors import FitError, ModelError, UsageError
 from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.weights import pack_write
 from ebbtide.engine.weights.gguf_source import GgufSource
@@ -191,10 +191,10 @@ def test_a_disk_too_small_is_refused_with_numbers(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1 << 40, 0, 5 << 20))
-    with pytest.raises(FitError, match=r"needs \d+ MiB more in .*, which has 5 MiB free") as caught:
+    with pytest.raises(FitError, match=r"needs [\d.]+ MiB more in .*, which has 5.0 MiB free") as caught:
         write_pack(model, tmp_path / "p.gguf", page_bytes=PAGE)
     assert "--out" in caught.value.hint and caught.value.exit_code == 4
-    assert not (tmp_path / "p.gguf").exists()
+    assert not (tmp_path / "p.gguf").exists() and leftovers(tmp_path / "p.gguf") == []
 
 
 def test_a_disk_that_becomes_full_leaves_no_pack_and_loses_no_work(
@@ -297,3 +297,18 @@ def test_every_model_has_its_own_place_for_a_pack(tmp_path: Path) -> None:
     one, two = pack_path_for(Path("a/m.gguf"), tmp_path), pack_path_for(Path("b/m.gguf"), tmp_path)
     assert one != two and one.parent == two.parent == tmp_path / "packs"
     assert one.name.startswith("m-") and one == pack_path_for(Path("a/../a/m.gguf"), tmp_path)
+
+
+def test_only_a_pack_may_be_replaced(model: Path, tmp_path: Path, whole: bytes) -> None:
+    original, other, link = model.read_bytes(), tmp_path / "letter.txt", tmp_path / "link.gguf"
+    other.write_text("dear all")
+    link.symlink_to(model)
+    for out in (model, link, other, tmp_path):
+        with pytest.raises(UsageError):
+            write_pack(model, out, page_bytes=PAGE)
+    assert model.read_bytes() == original and other.read_text() == "dear all"
+    assert not list(tmp_path.parent.glob("*.part")) and not list(tmp_path.glob("*.part"))
+    older = tmp_path / "older.gguf"
+    older.write_bytes(whole)
+    write_pack(model, older, page_bytes=PAGE)
+    assert older.read_bytes() == whole
