@@ -54,8 +54,9 @@ def _build(file: GgufFile, vocabulary: Vocabulary, rule: WordRule) -> LibraryTok
         # Out of reach of plain text: with whole_words a control token's text could otherwise be matched.
         ids.pop(vocabulary.texts[token], None)
     _check_bytes(file, ids)
+    merges = _read_merges(file)
     try:
-        model = models.BPE(ids, _read_merges(file), ignore_merges=rule.whole_words)
+        model = models.BPE(ids, merges, ignore_merges=rule.whole_words)
     except Exception as error:  # the library has no exception type of its own
         raise wrong_value(file.path, KEYS.MERGES, shown(str(error)), "merges of its own tokens") from error
     library = LibraryTokenizer(model)

@@ -105,8 +105,12 @@ def _source(file: GgufFile, vocabulary: Vocabulary) -> tuple[str, tuple[str, ...
     if source.strip():
         return source, (), ()
     chatml = {"<|im_start|>", "<|im_end|>"} <= set(vocabulary.texts)
-    used = "ChatML, which its vocabulary suggests," if chatml else "plain 'User:' and 'Assistant:' lines"
-    notice = f"{file_name(file.path)} has no chat template: {used} are used; answers may suffer"
+    used = (
+        "ChatML, which its vocabulary suggests, is used"
+        if chatml
+        else "plain 'User:' and 'Assistant:' lines are used"
+    )
+    notice = f"{file_name(file.path)} has no chat template: {used}; answers may suffer"
     return (CHATML, (), (notice,)) if chatml else (PLAIN, PLAIN_STOPS, (notice,))
 
 
