@@ -121,7 +121,7 @@ def test_a_damaged_delta_is_refused(world: World) -> None:
 
 
 def test_too_little_space_is_said_before_anything_is_fetched(world: World) -> None:
-    with pytest.raises(FitError, match=r"needs \d+ MB") as caught:
+    with pytest.raises(FitError, match=r"needs [\d.]+ MiB") as caught:
         world.builder(free_bytes=lambda folder: 1000).ensure()
     assert caught.value.exit_code == 4
     assert world.pip.asked == []
