@@ -15,11 +15,12 @@ Scales ("meta") are strip-major too; one strip's bytes are contiguous (all littl
 
     HALF      w = d * (code - zero)        per group: d f16[16]
     HALF_MIN  w = d * code + m             per group: d f16[16], m f16[16]
-    K6        w = d*sc*code - dmin*mn      per 256 columns: d f16[16], dmin f16[16], then for each of the 8 groups
-                                           sc_lo u8[8], sc_hi u8[4], mn_lo u8[8], mn_hi u8[4] (6-bit values: row r has
-                                           its low nibble in byte r//2 at bit 4*(r%2), its top two bits in byte r//4
-                                           at bit 2*(r%4))
-    K8        w = d * sc * (code - zero)   per 256 columns: d f16[16], then for each of the 16 half groups sc i8[16]
+    K6        w = d*sc*code - dmin*mn      per 256 columns: d f16[16], dmin f16[16], then for each of the 8
+                                           groups sc_lo u8[8], sc_hi u8[4], mn_lo u8[8], mn_hi u8[4] (6-bit
+                                           values: row r has its low nibble in byte r//2 at bit 4*(r%2), its
+                                           top two bits in byte r//4 at bit 2*(r%4))
+    K8        w = d * sc * (code - zero)   per 256 columns: d f16[16], then for each of the 16 half groups
+                                           sc i8[16]
 """
 
 from dataclasses import dataclass
@@ -43,7 +44,12 @@ class ScaleKind(IntEnum):
     K8 = 3
 
 
-_STRIP_META_BYTES_PER_256 = {ScaleKind.HALF: 256, ScaleKind.HALF_MIN: 512, ScaleKind.K6: 256, ScaleKind.K8: 288}
+_STRIP_META_BYTES_PER_256 = {
+    ScaleKind.HALF: 256,
+    ScaleKind.HALF_MIN: 512,
+    ScaleKind.K6: 256,
+    ScaleKind.K8: 288,
+}
 
 
 @dataclass(frozen=True)
@@ -131,8 +137,8 @@ class BlockLayout:
 
         [ meta of every matrix | floor planes of every matrix ] pad [ plane f ] pad [ plane f + 1 ] pad ...
 
-    The first part is the *floor extent*. It and every later plane start on a page, so a plane that is given up
-    frees whole pages. `page_bytes` = 0 means one contiguous piece without padding (dense weights).
+    The first part is the *floor extent*. It and every later plane start on a page, so a plane that is given
+    up frees whole pages. `page_bytes` = 0 means one contiguous piece without padding (dense weights).
     """
 
     views: tuple[MatrixView, ...]

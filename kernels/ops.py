@@ -140,9 +140,7 @@ class Operations(Protocol):
     def rope(self, x: F32, cos: F32, sin: F32, positions: I32, interleaved: bool) -> None:
         """Rotate x[M, H, d] in place (row stride may exceed H*d); cos, sin [P, r/2]; positions[M]."""
 
-    def kv_write(
-        self, k: F32, v: F32, positions: I32, block_table: I32, kv: KvLayout, pages: Pages
-    ) -> None:
+    def kv_write(self, k: F32, v: F32, positions: I32, block_table: I32, kv: KvLayout, pages: Pages) -> None:
         """Store k, v [M, Hkv, d] at `positions`; rows may be further apart; block_table[B]: pages."""
 
     def attention(

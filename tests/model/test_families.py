@@ -115,9 +115,7 @@ def test_optional_keys_have_the_formats_defaults(tmp_path: Path) -> None:
 def test_types_may_differ_between_layers_and_banks(tmp_path: Path) -> None:
     types = {"blk.0.ffn_gate_exps.*": "Q4_0", "blk.1.ffn_down_exps.*": "Q5_1"}
     _, spec, weights = read(tmp_path, "mixtral", quant="Q8_0", types=types)
-    formats = {
-        at: [shape.format.name for shape in shapes] for at, shapes in expert_shapes(weights).items()
-    }
+    formats = {at: [shape.format.name for shape in shapes] for at, shapes in expert_shapes(weights).items()}
     assert formats == {
         (0, "gate_up"): ["Q4_0", "Q8_0"],
         (0, "down"): ["Q8_0"],

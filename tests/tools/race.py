@@ -111,7 +111,7 @@ def summary(values: list[float]) -> dict[str, float]:
 
 
 def race(options: argparse.Namespace) -> dict[str, Any]:
-    contenders = [Ours(options), Llama(options)]
+    contenders: list[Ours | Llama] = [Ours(options), Llama(options)]
     speeds: dict[str, dict[str, list[float]]] = {
         contender.name: {"prefill": [], "decode": []} for contender in contenders
     }
