@@ -65,8 +65,8 @@ class FloatReference:
         k, v = (part.repeat_interleave(heads // kv_heads, 0) for part in (k, v))
         scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5
         mask = torch.ones(x.shape[0], x.shape[0], dtype=torch.bool).triu(1)
-        y: Tensor = scores.masked_fill(mask, float("-inf")).softmax(-1) @ v
-        return y.transpose(0, 1).flatten(1) @ self.tensors[f"{at}attn_output.weight"].T
+        out: Tensor = scores.masked_fill(mask, float("-inf")).softmax(-1) @ v
+        return out.transpose(0, 1).flatten(1) @ self.tensors[f"{at}attn_output.weight"].T
 
     def glu(self, x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
         inner: Tensor = torch.nn.functional.silu(x @ gate.T) * (x @ up.T)
