@@ -28,13 +28,18 @@ _STATUS = {
 def library() -> ctypes.CDLL:
     """The loaded library. Raises OSError where it is missing."""
     lib = ctypes.CDLL(str(LIBRARY_PATH))
+    declare(lib)
+    return lib
+
+
+def declare(lib: ctypes.CDLL) -> None:
+    """Tell ctypes the argument types of the functions that make a context."""
     lib.eb_create.restype = ctypes.c_void_p
     lib.eb_create.argtypes = [ctypes.c_int] * 3
     lib.eb_destroy.argtypes = [ctypes.c_void_p]
     lib.eb_destroy.restype = None
     lib.eb_set_workspace.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
     lib.eb_set_workspace.restype = None
-    return lib
 
 
 def best_isa() -> str:

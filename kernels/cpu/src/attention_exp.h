@@ -7,7 +7,7 @@ namespace eb {
 namespace EB_ISA {
 
 // y, but 0 in lanes where x < limit.
-#if defined(__AVX512F__) && defined(__AVX512BW__)
+#if defined(EB_AVX512)
 static inline F32 zero_below(F32 x, F32 limit, F32 y) {
   return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_NLT_UQ), y.v)};
 }

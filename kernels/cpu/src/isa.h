@@ -5,7 +5,9 @@
 // inline function for the portable path. Such units therefore use no templates of the standard library.
 #pragma once
 
-#if defined(__AVX512F__) && defined(__AVX512BW__)
+// EB_EMULATED_AVX512: the AVX-512 intrinsics come from elsewhere (tests on machines without them).
+#if (defined(__AVX512F__) && defined(__AVX512BW__)) || defined(EB_EMULATED_AVX512)
+#define EB_AVX512
 #define EB_ISA avx512
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #define EB_ISA avx2

@@ -45,7 +45,7 @@ static inline float f16_to_f32(uint16_t half) {
   return from_bits(sign | ((magnitude << 13) + 0x38000000u));
 }
 
-#if defined(__AVX512F__) && defined(__AVX512BW__)
+#if defined(EB_AVX512)
 
 struct F32 {
   static constexpr int kLanes = 16;
@@ -73,7 +73,9 @@ static inline F32 load_bf16(const uint16_t* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
 }
 static inline F32 load_f16(const uint16_t* p) {
-  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+  const __m256 low = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256 high = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)));
+  return {_mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1)};
 }
 
 #elif defined(__AVX2__)

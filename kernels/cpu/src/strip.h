@@ -2,7 +2,7 @@
 //
 // An instruction set supplies, in its own header (strip_x86.h, strip_portable.h):
 //     Codes16           16 rows x 2 columns of int16;  load_codes(const int16_t*)
-//     Sums16            16 rows of int32;  zero_sums(), splat_sums(int32), to_f32(Sums16, vector index)
+//     Sums16            16 rows of int32;  splat_sums(int32), to_f32(Sums16, vector index)
 //     dot(Sums16, Codes16, const int16_t* pair)
 //     expand_half<B>(const uint8_t* const* lines, offset, sink)   sink(i, Codes16) for the 8 column pairs of a half line
 #pragma once
@@ -79,7 +79,7 @@ static void tile(const CodeBook& book, const int16_t* codes, int groups, const A
   for (int g = 0; g < groups; ++g) {
     for (int part = 0; part < kParts; ++part) {
       Sums16 sums[kRows];
-      for (int t = 0; t < kRows; ++t) sums[t] = zero_sums();
+      for (int t = 0; t < kRows; ++t) sums[t] = splat_sums(0);
 #pragma GCC unroll 2
       for (int i = 0; i < kPartPairs; ++i, codes += kPairCodes) {
         const Codes16 w = load_codes(codes);

@@ -34,7 +34,6 @@ static inline Sums16 splat_sums(int32_t value) {
   for (auto& v : a.v) v = value;
   return a;
 }
-static inline Sums16 zero_sums() { return splat_sums(0); }
 static inline F32 to_f32(const Sums16& sums, int vector) {
   F32 r;
   for (int i = 0; i < F32::kLanes; ++i) r.v[i] = static_cast<float>(sums.v[vector * F32::kLanes + i]);

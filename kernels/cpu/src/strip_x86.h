@@ -1,4 +1,4 @@
-// 16 rows x 2 columns per step with 256-bit integers.
+// 16 rows x 2 columns per step: two vectors of 256 bits, or one of 512 with a fused multiply-add of integers.
 #pragma once
 
 #include <immintrin.h>
@@ -8,6 +8,53 @@
 namespace eb {
 namespace EB_ISA {
 
+static inline __m256i load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+
+// Keeps the compiler from moving the computation of `value` past this point: left to itself it starts several
+// products at once and spills the sums.
+template <typename Vector>
+static inline void pin(Vector& value) {
+#if defined(EB_AVX512) && !defined(EB_EMULATED_AVX512)
+  __asm__ volatile("" : "+v"(value));
+#elif defined(__GNUC__) && !defined(EB_AVX512)
+  __asm__ volatile("" : "+x"(value));
+#else
+  (void)value;
+#endif
+}
+
+static inline int32_t pair_bits(const int16_t* pair) {
+  int32_t both;
+  std::memcpy(&both, pair, 4);
+  return both;
+}
+
+#if defined(EB_AVX512)
+
+struct Codes16 {
+  __m512i v;
+};
+struct Sums16 {
+  __m512i v;
+};
+
+static inline Codes16 join(__m256i rows0, __m256i rows8) {
+  return {_mm512_inserti64x4(_mm512_castsi256_si512(rows0), rows8, 1)};
+}
+static inline Codes16 load_codes(const int16_t* p) { return {_mm512_loadu_si512(p)}; }
+static inline void store_codes(int16_t* p, Codes16 a) { _mm512_storeu_si512(p, a.v); }
+static inline Codes16 splat_codes(int16_t value) { return {_mm512_set1_epi16(value)}; }
+static inline Codes16 subtract(Codes16 a, Codes16 b) { return {_mm512_sub_epi16(a.v, b.v)}; }
+static inline Sums16 splat_sums(int32_t value) { return {_mm512_set1_epi32(value)}; }
+static inline F32 to_f32(const Sums16& sums, int) { return {_mm512_cvtepi32_ps(sums.v)}; }
+static inline Sums16 dot(Sums16 sums, Codes16 codes, const int16_t* pair) {
+  sums.v = _mm512_dpwssd_epi32(sums.v, codes.v, _mm512_set1_epi32(pair_bits(pair)));
+  pin(sums.v);
+  return sums;
+}
+
+#else
+
 struct Codes16 {
   __m256i rows0, rows8;
 };
@@ -15,17 +62,7 @@ struct Sums16 {
   __m256i rows0, rows8;
 };
 
-// Keeps the compiler from moving the computation of `value` past this point: left to itself it starts several
-// products at once and spills the sums.
-static inline void pin(__m256i& value) {
-#if defined(__GNUC__)
-  __asm__ volatile("" : "+x"(value));
-#else
-  (void)value;
-#endif
-}
-
-static inline __m256i load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+static inline Codes16 join(__m256i rows0, __m256i rows8) { return {rows0, rows8}; }
 static inline Codes16 load_codes(const int16_t* p) { return {load_bytes(p), load_bytes(p + 16)}; }
 static inline void store_codes(int16_t* p, Codes16 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.rows0);
@@ -35,26 +72,20 @@ static inline Codes16 splat_codes(int16_t value) { return {_mm256_set1_epi16(val
 static inline Codes16 subtract(Codes16 a, Codes16 b) {
   return {_mm256_sub_epi16(a.rows0, b.rows0), _mm256_sub_epi16(a.rows8, b.rows8)};
 }
-static inline Sums16 zero_sums() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 static inline Sums16 splat_sums(int32_t value) { return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }
 static inline F32 to_f32(const Sums16& sums, int vector) {
   return {_mm256_cvtepi32_ps(vector == 0 ? sums.rows0 : sums.rows8)};
 }
-
-static inline __m256i splat_pair(const int16_t* pair) {
-  int32_t both;
-  std::memcpy(&both, pair, 4);
-  return _mm256_set1_epi32(both);
-}
-
 static inline Sums16 dot(Sums16 sums, Codes16 codes, const int16_t* pair) {
-  const __m256i x = splat_pair(pair);
+  const __m256i x = _mm256_set1_epi32(pair_bits(pair));
   sums.rows0 = _mm256_add_epi32(sums.rows0, _mm256_madd_epi16(codes.rows0, x));
   pin(sums.rows0);
   sums.rows8 = _mm256_add_epi32(sums.rows8, _mm256_madd_epi16(codes.rows8, x));
   pin(sums.rows8);
   return sums;
 }
+
+#endif
 
 // Each plane is read as one stream; this far ahead of use, in bytes (measured: page ends stop the processor's own).
 constexpr int kPrefetchBytes = 1024;
@@ -107,7 +138,7 @@ static inline void expand_half(const uint8_t* const* lines, int offset, Sink sin
   for (int i = 0; i < 4; ++i) {
     step<4, kLive4>(r, i, mask4);
 #pragma GCC unroll 2
-    for (int j = i; j < 8; j += 4) sink(j, Codes16{_mm256_unpacklo_epi8(r[j], none), _mm256_unpackhi_epi8(r[j], none)});
+    for (int j = i; j < 8; j += 4) sink(j, join(_mm256_unpacklo_epi8(r[j], none), _mm256_unpackhi_epi8(r[j], none)));
   }
 }
 
