@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "api.h"
+#include "bits.h"
 #include "product.h"
 
 using namespace eb;
@@ -12,28 +13,14 @@ namespace {
 constexpr int kHalfCols = kGroupCols / 2;
 constexpr int kHalfBytes = kLineBytes / 2;
 
-// Byte j of a half line holds row kRowOfPair[j / 2]; kPairOfRow is its inverse.
-constexpr uint8_t kRowOfPair[kStripRows] = {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15};
-constexpr uint8_t kPairOfRow[kStripRows] = {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15};
-
-// 8 x 8 bit transpose: bit 8 r + c goes to bit 8 c + r.
-uint64_t transpose(uint64_t x) {
-  uint64_t t = (x ^ (x >> 7)) & 0x00aa00aa00aa00aaull;
-  x ^= t ^ (t << 7);
-  t = (x ^ (x >> 14)) & 0x0000cccc0000ccccull;
-  x ^= t ^ (t << 14);
-  t = (x ^ (x >> 28)) & 0x00000000f0f0f0f0ull;
-  return x ^ t ^ (t << 28);
-}
-
 // The 32 codes of `row` of a strip in the group at `lines`.
 void row_codes(const Segment& part, int group, int bits, int row, uint8_t* codes) {
   for (int h = 0; h < 2; ++h)
     for (int parity = 0; parity < 2; ++parity) {
       uint64_t word = 0;
-      const int byte = group * kLineBytes + h * kHalfBytes + 2 * kPairOfRow[row] + parity;
+      const int byte = group * kLineBytes + h * kHalfBytes + 2 * kRowOfPair[row] + parity;
       for (int p = 0; p < bits; ++p) word |= static_cast<uint64_t>(part.lines[p][byte]) << 8 * (bits - 1 - p);
-      word = transpose(word);
+      word = transpose_bits(word);
       for (int i = 0; i < 8; ++i) codes[h * kHalfCols + 2 * i + parity] = static_cast<uint8_t>(word >> 8 * i);
     }
 }
@@ -65,17 +52,6 @@ bool embed_row(const LinearKernels& kernels, Cursor& cursor, int row, const Scra
   return true;
 }
 
-// One (strip, group, half): 16 rows of 16 codes into 32 bytes of every plane.
-void pack_half(const uint8_t* codes, int64_t stride, int planes, uint8_t* const* out, int64_t at) {
-  for (int j = 0; j < kHalfBytes; ++j) {
-    const uint8_t* from = codes + kRowOfPair[j / 2] * stride + (j & 1);
-    uint64_t word = 0;
-    for (int i = 0; i < 8; ++i) word |= static_cast<uint64_t>(from[2 * i]) << 8 * i;
-    word = transpose(word);
-    for (int p = 0; p < planes; ++p) out[p][at + j] = static_cast<uint8_t>(word >> 8 * (planes - 1 - p));
-  }
-}
-
 }  // namespace
 
 EB_API int eb_embed(Context* context, const Block* block, const int32_t* ids, int count, float* out) {
@@ -97,10 +73,11 @@ EB_API int eb_embed(Context* context, const Block* block, const int32_t* ids, in
 
 // Codes u8 [strips * 16][cols] -> bytes of `planes` planes, strips [first, last). Runs on the calling thread alone.
 EB_API void eb_pack_planes(const uint8_t* codes, int cols, int first, int last, int planes, uint8_t* const* out) {
+  static const LinearKernels& kernels = linear_kernels(best_isa());
   const int groups = cols / kGroupCols;
   for (int strip = first; strip < last; ++strip)
     for (int g = 0; g < groups; ++g)
       for (int h = 0; h < 2; ++h)
-        pack_half(codes + int64_t{strip} * kStripRows * cols + g * kGroupCols + h * kHalfCols, cols, planes, out,
-                  (int64_t{strip} * groups + g) * kLineBytes + h * kHalfBytes);
+        kernels.pack_half(codes + int64_t{strip} * kStripRows * cols + g * kGroupCols + h * kHalfCols, cols, planes, out,
+                          (int64_t{strip} * groups + g) * kLineBytes + h * kHalfBytes);
 }

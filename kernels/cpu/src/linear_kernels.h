@@ -64,6 +64,8 @@ struct LinearKernels {
   // acc[count][16] += `count` (1..kTileRows) rows of x times expanded codes.
   void (*tile)(const CodeBook& book, const int16_t* codes, int groups, const ActGroup* const* rows, int count,
                Scales scales, float* acc);
+  // 16 rows of 16 codes, `stride` apart, into half a line of every plane, at out[p] + at.
+  void (*pack_half)(const uint8_t* codes, int64_t stride, int planes, uint8_t* const* out, int64_t at);
   // out[i] = act(gate[i]) * up[i]
   void (*glu)(int activation, const float* gate, const float* up, int count, float* out);
   // out[i] += sum over j in order of weights[j] * pair[j * stride + i]

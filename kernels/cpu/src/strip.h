@@ -5,6 +5,7 @@
 //     Sums16            16 rows of int32;  splat_sums(int32), to_f32(Sums16, vector index)
 //     dot(Sums16, Codes16, const int16_t* pair)
 //     expand_half<B>(const uint8_t* const* lines, offset, sink)   sink(i, Codes16) for the 8 column pairs of a half line
+//     pack_half         see LinearKernels
 #pragma once
 
 #include "elementwise.h"
@@ -128,7 +129,7 @@ static void any_tile(const CodeBook& book, const int16_t* codes, int groups, con
   kTile[static_cast<int>(book.form)][book.full][count - 1](book, codes, groups, rows, scales, acc);
 }
 
-constexpr LinearKernels kTable = {quantise, decode_scales, any_gemv, any_expand, any_tile, glu, combine};
+constexpr LinearKernels kTable = {quantise, decode_scales, any_gemv, any_expand, any_tile, pack_half, glu, combine};
 
 }  // namespace EB_ISA
 }  // namespace eb

@@ -1,6 +1,7 @@
 // 16 rows x 2 columns per step in plain C++.
 #pragma once
 
+#include "bits.h"
 #include "linear_kernels.h"
 
 namespace eb {
@@ -49,30 +50,28 @@ static inline Sums16 dot(const Sums16& sums, const Codes16& codes, const int16_t
 template <int B>
 static inline void prefetch_lines(const uint8_t* const*, int) {}
 
-// 8 x 8 bit transpose of a word: bit 8 r + c goes to bit 8 c + r.
-static inline uint64_t transpose(uint64_t x) {
-  uint64_t t = (x ^ (x >> 7)) & 0x00aa00aa00aa00aaull;
-  x ^= t ^ (t << 7);
-  t = (x ^ (x >> 14)) & 0x0000cccc0000ccccull;
-  x ^= t ^ (t << 14);
-  t = (x ^ (x >> 28)) & 0x00000000f0f0f0f0ull;
-  return x ^ t ^ (t << 28);
-}
-
-// Byte j of a half line holds row kRowOfPair[j / 2] (see kernels/layout.py).
-constexpr uint8_t kRowOfPair[kStripRows] = {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15};
-
 template <int B, typename Sink>
 static inline void expand_half(const uint8_t* const* lines, int offset, Sink sink) {
   Codes16 pairs[8];
   for (int j = 0; j < 32; ++j) {
     uint64_t word = 0;
     for (int p = 0; p < B; ++p) word |= static_cast<uint64_t>(lines[p][offset + j]) << 8 * (B - 1 - p);
-    word = transpose(word);
+    word = transpose_bits(word);
     for (int i = 0; i < 8; ++i)
       pairs[i].v[2 * kRowOfPair[j / 2] + (j & 1)] = static_cast<int16_t>(word >> 8 * i & 0xff);
   }
   for (int i = 0; i < 8; ++i) sink(i, pairs[i]);
+}
+
+// One (strip, group, half): 16 rows of 16 codes into 32 bytes of every plane.
+static void pack_half(const uint8_t* codes, int64_t stride, int planes, uint8_t* const* out, int64_t at) {
+  for (int j = 0; j < kLineBytes / 2; ++j) {
+    const uint8_t* from = codes + kRowOfPair[j / 2] * stride + (j & 1);
+    uint64_t word = 0;
+    for (int i = 0; i < 8; ++i) word |= static_cast<uint64_t>(from[2 * i]) << 8 * i;
+    word = transpose_bits(word);
+    for (int p = 0; p < planes; ++p) out[p][at + j] = static_cast<uint8_t>(word >> 8 * (planes - 1 - p));
+  }
 }
 
 }  // namespace EB_ISA

@@ -122,24 +122,68 @@ static inline void step(__m256i (&r)[8], int i, __m256i mask) {
     split<kShift>(r[i], r[i + kShift], mask);
 }
 
-template <int B, typename Sink>
-static inline void expand_half(const uint8_t* const* lines, int offset, Sink sink) {
-  constexpr int kLive2 = (B + 1) / 2 * 2, kLive4 = (B + 3) / 4 * 4;
-  const __m256i mask1 = _mm256_set1_epi8(0x55), mask2 = _mm256_set1_epi8(0x33), mask4 = _mm256_set1_epi8(0x0f);
-  const __m256i none = _mm256_setzero_si256();
-  __m256i r[8];
-#pragma GCC unroll 8
-  for (int p = 0; p < B; ++p) r[B - 1 - p] = load_bytes(lines[p] + offset);
+// The first two of the three stages that take bit c of r[i] to bit i of r[c]; registers from B on are 0.
+template <int B>
+static inline void transpose_to_fours(__m256i (&r)[8]) {
+  constexpr int kLive2 = (B + 1) / 2 * 2;
+  const __m256i mask1 = _mm256_set1_epi8(0x55), mask2 = _mm256_set1_epi8(0x33);
 #pragma GCC unroll 4
   for (int i = 0; i < 8; i += 2) step<1, B>(r, i, mask1);
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) step<2, kLive2>(r, i + (i & 2), mask2);
+}
+
+template <int B, typename Sink>
+static inline void expand_half(const uint8_t* const* lines, int offset, Sink sink) {
+  constexpr int kLive4 = (B + 3) / 4 * 4;
+  const __m256i mask4 = _mm256_set1_epi8(0x0f);
+  const __m256i none = _mm256_setzero_si256();
+  __m256i r[8];
+#pragma GCC unroll 8
+  for (int p = 0; p < B; ++p) r[B - 1 - p] = load_bytes(lines[p] + offset);
+  transpose_to_fours<B>(r);
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     step<4, kLive4>(r, i, mask4);
 #pragma GCC unroll 2
     for (int j = i; j < 8; j += 4) sink(j, join(_mm256_unpacklo_epi8(r[j], none), _mm256_unpackhi_epi8(r[j], none)));
   }
+}
+
+// Pairs of columns of two rows, one in each half.
+static inline __m256i load_rows(const uint8_t* codes, int64_t stride, int row) {
+  const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + row * stride));
+  const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + (row + 4) * stride));
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+
+// One (strip, group, half): 16 rows of 16 codes, `stride` apart, into 32 bytes of every plane at out[p] + at.
+static void pack_half(const uint8_t* codes, int64_t stride, int planes, uint8_t* const* out, int64_t at) {
+  __m256i a[8], b[8];
+  // Rows 0-3 and 8-11 go to the low half, 4-7 and 12-15 to the high half; then a transpose of 8 x 8 pairs.
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) a[i] = load_rows(codes, stride, i + (i & 4));
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    b[2 * i] = _mm256_unpacklo_epi16(a[i], a[i + 4]);
+    b[2 * i + 1] = _mm256_unpackhi_epi16(a[i], a[i + 4]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    a[2 * i] = _mm256_unpacklo_epi16(b[i], b[i + 4]);
+    a[2 * i + 1] = _mm256_unpackhi_epi16(b[i], b[i + 4]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    b[2 * i] = _mm256_unpacklo_epi16(a[i], a[i + 4]);
+    b[2 * i + 1] = _mm256_unpackhi_epi16(a[i], a[i + 4]);
+  }
+  transpose_to_fours<8>(b);
+  const __m256i mask4 = _mm256_set1_epi8(0x0f);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) step<4, 8>(b, i, mask4);
+  for (int p = 0; p < planes; ++p)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out[p] + at), b[planes - 1 - p]);
 }
 
 }  // namespace EB_ISA
