@@ -1,6 +1,6 @@
 """A training checkpoint -> the delta file and manifest that ebbtide ships.
 
-    python export.py BASE.gguf WHEEL WORK_DIR OUT_DIR
+    python export.py BASE.gguf WHEEL WORK_DIR OUT_DIR [--scale 0.7]
 
 Writes OUT_DIR/delta.npz and OUT_DIR/manifest.json, with WORK_DIR/evaluation.json if that is there.
 """
@@ -29,13 +29,13 @@ DELTA_NAME = "delta.npz"
 HEADER_BYTES = 2_000_000  # vocabulary and other metadata, about
 
 
-def arrays_of(parameters: dict[str, NDArray[np.float32]]) -> Iterator[tuple[str, NDArray[Any]]]:
+def arrays_of(parameters: dict[str, NDArray[np.float32]], keep: float) -> Iterator[tuple[str, NDArray[Any]]]:
     layers = 1 + max(int(name.split(".")[1]) for name in parameters)
     for layer in range(layers):
         yield f"{layer}.router", parameters[f"experts.{layer}.router"]
         for projection in PROJECTIONS:
             a, b = (parameters[f"experts.{layer}.{side}_{projection}"] for side in "ab")
-            a_codes, b_codes, scale = int8_factors(a, b)
+            a_codes, b_codes, scale = int8_factors(a, b * np.float32(keep))
             yield f"{layer}.{projection}.a", a_codes
             yield f"{layer}.{projection}.b", b_codes
             yield f"{layer}.{projection}.scale", scale
@@ -79,13 +79,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("base", "wheel", "work", "out"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--scale", type=float, default=0.7, help="share of the trained change to keep")
     args = parser.parse_args()
     saved = torch.load(args.work / "checkpoint.pt", weights_only=True)
     parameters = dict(zip(saved["names"], (value.numpy() for value in saved["parameters"]), strict=True))
     evaluation = args.work / "evaluation.json"
     args.out.mkdir(parents=True, exist_ok=True)
     delta = args.out / DELTA_NAME
-    np.savez(delta, **dict(arrays_of(parameters)))  # type: ignore[arg-type]
+    np.savez(delta, **dict(arrays_of(parameters, args.scale)))  # type: ignore[arg-type]
     experts = int(parameters["experts.0.router"].shape[0])
     manifest = {
         "licence": "Apache-2.0",
@@ -97,12 +98,16 @@ def main() -> None:
             "experts": experts,
             "used": 2,
             "rank": saved["rank"],
+            "scale": args.scale,
         },
         "out_bytes": out_bytes(args.base, experts),
         "training": {
             "tokens_seen": saved["tokens"],
             "steps": saved["step"],
             "domain_shares": SHARES,
+            "row_tokens": 512,
+            "optimizer": "AdamW, 2e-3, betas 0.9 / 0.95, weight decay 0.01, warm-up, constant, linear to zero",
+            "balance": 0.01,
             "split": "by the hash of the file's (or the question's) name",
         },
         "held_out": json.loads(evaluation.read_text()) if evaluation.exists() else None,
