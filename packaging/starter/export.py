@@ -106,7 +106,7 @@ def main() -> None:
             "steps": saved["step"],
             "domain_shares": SHARES,
             "row_tokens": 512,
-            "optimizer": "AdamW, 2e-3, betas 0.9 / 0.95, weight decay 0.01, warm-up, constant, linear to zero",
+            "optimizer": "AdamW, 2e-3, betas 0.9 / 0.95, weight decay 0.01; warm-up, constant, linear to 0",
             "balance": 0.01,
             "split": "by the hash of the file's (or the question's) name",
         },
