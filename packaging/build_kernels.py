@@ -42,7 +42,7 @@ UNIX_FLAGS = (
 MSVC_FLAGS = ("/nologo", "/std:c++17", "/O2", "/EHsc", "/MD", "/utf-8", "/fp:precise", "/bigobj", "/W3")
 
 # GCC 12 calls its own AVX-512 intrinsics maybe-uninitialised; clang does not know that warning's name.
-QUIET = ("-Wno-maybe-uninitialized", "-Wno-unknown-warning-option")
+QUIET = ("-Wno-uninitialized", "-Wno-maybe-uninitialized", "-Wno-unknown-warning-option")
 AVX512 = ("f", "bw", "vl", "dq", "vbmi", "vnni")
 UNIX_ISA_FLAGS = {
     "avx2": ("-mavx2", "-mfma", "-mf16c"),
