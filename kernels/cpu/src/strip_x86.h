@@ -87,8 +87,9 @@ static inline Sums16 dot(Sums16 sums, Codes16 codes, const int16_t* pair) {
 
 #endif
 
-// Each plane is read as one stream; this far ahead of use, in bytes (measured: page ends stop the processor's own).
-constexpr int kPrefetchBytes = 1024;
+// Each plane is read as one stream, this many bytes ahead. Measured (Zen 3, 8 planes, one core): as fast as plain reading
+// at 256 and 512; from 1024 on the lines fetched early push each other out where the planes lie a multiple of 4 KiB apart.
+constexpr int kPrefetchBytes = 512;
 
 template <int B>
 static inline void prefetch_lines(const uint8_t* const* lines, int offset) {
