@@ -78,6 +78,7 @@ class Run:
             "tokens": self.tokens,
             "load": self.load,
             "rank": self.args.rank,
+            "recipe": {name: getattr(self.args, name) for name in ("rate", "balance", "rows", "seed")},
         }
         part = path.with_suffix(".part")
         torch.save(state, part)
