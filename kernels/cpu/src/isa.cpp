@@ -2,7 +2,9 @@
 
 #include <cstdint>
 
-#if defined(__x86_64__) || defined(_M_X64)
+#if defined(_M_X64)
+#include <intrin.h>
+#elif defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
@@ -11,28 +13,52 @@ namespace eb {
 #if defined(__x86_64__) || defined(_M_X64)
 namespace {
 
-// The register states that the operating system saves (xgetbv 0).
+struct Registers {
+  uint32_t a, b, c, d;
+};
+
+// Zeros where the processor has no such leaf.
+Registers cpuid(uint32_t leaf) {
+  Registers r{};
+#if defined(_M_X64)
+  int words[4];
+  __cpuid(words, 0);
+  if (static_cast<uint32_t>(words[0]) < leaf) return r;
+  __cpuidex(words, static_cast<int>(leaf), 0);
+  r = {static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1]), static_cast<uint32_t>(words[2]),
+       static_cast<uint32_t>(words[3])};
+#else
+  if (!__get_cpuid_count(leaf, 0, &r.a, &r.b, &r.c, &r.d)) return {};
+#endif
+  return r;
+}
+
+// The register states that the operating system saves.
 uint64_t saved_states() {
+#if defined(_M_X64)
+  return _xgetbv(0);
+#else
   uint32_t low, high;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return static_cast<uint64_t>(high) << 32 | low;
+#endif
 }
 
-constexpr bool all(uint32_t word, uint32_t bits) { return (word & bits) == bits; }
+constexpr bool all(uint64_t word, uint64_t bits) { return (word & bits) == bits; }
 
 }  // namespace
 
 Isa best_isa() {
-  uint32_t a, b, c, d;
-  if (!__get_cpuid(1, &a, &b, &c, &d)) return Isa::portable;
   constexpr uint32_t kFma = 1u << 12, kOsxsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29;
-  if (!all(c, kFma | kOsxsave | kAvx | kF16c)) return Isa::portable;
+  if (!all(cpuid(1).c, kFma | kOsxsave | kAvx | kF16c)) return Isa::portable;
+  constexpr uint64_t kYmm = 0x6, kZmm = 0xe0;
+  constexpr uint32_t kAvx2 = 1u << 5;
   const uint64_t states = saved_states();
-  if ((states & 0x6) != 0x6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return Isa::portable;
-  if (!all(b, 1u << 5)) return Isa::portable;  // AVX2
+  const Registers leaf7 = cpuid(7);
+  if (!all(states, kYmm) || !all(leaf7.b, kAvx2)) return Isa::portable;
   constexpr uint32_t kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
   constexpr uint32_t kVbmi = 1u << 1, kVnni = 1u << 11;
-  const bool wide = all(b, kF | kDq | kBw | kVl) && all(c, kVbmi | kVnni) && (states & 0xe0) == 0xe0;
+  const bool wide = all(leaf7.b, kF | kDq | kBw | kVl) && all(leaf7.c, kVbmi | kVnni) && all(states, kZmm);
   return wide ? Isa::avx512 : Isa::avx2;
 }
 #else

@@ -9,7 +9,7 @@
 #if (defined(__AVX512F__) && defined(__AVX512BW__)) || defined(EB_EMULATED_AVX512)
 #define EB_AVX512
 #define EB_ISA avx512
-#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#elif defined(__AVX2__) && ((defined(__FMA__) && defined(__F16C__)) || defined(_MSC_VER))
 #define EB_ISA avx2
 #else
 #define EB_ISA portable
