@@ -20,8 +20,10 @@ from ebbtide.engine.memory.pager import Pager
 from ebbtide.engine.memory.plan import MemoryPlan
 from ebbtide.engine.memory.prefix_cache import PrefixCache
 from ebbtide.engine.memory.tables import LayerLayouts
-from ebbtide.engine.model.forward import Buffers, Forward, KvView
+from ebbtide.engine.model.forward import Forward
+from ebbtide.engine.model.layer import KvView
 from ebbtide.engine.model.open import OpenModel, open_model
+from ebbtide.engine.model.rows import Rows
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import load_dense
 from ebbtide.engine.text import ChatTemplate, Tokenizer, read_vocabulary
@@ -174,9 +176,7 @@ def workspace_shape(spec: ModelSpec, context: int) -> WorkspaceShape:
 def transient_bytes(spec: ModelSpec, ops: Ops) -> int:
     """Activations, kernel scratch, logits: reserved before anything is admitted, at every budget alike."""
     logits = 4 * LOGIT_ROWS * spec.vocab
-    return (
-        Buffers(spec, CHUNK_TOKENS).nbytes + ops.workspace_bytes(workspace_shape(spec, spec.context)) + logits
-    )
+    return Rows(spec, CHUNK_TOKENS).nbytes + ops.workspace_bytes(workspace_shape(spec, spec.context)) + logits
 
 
 def _build(command: m.Load, ops: Ops, model: OpenModel, progress: Progress, began: float) -> Runtime:

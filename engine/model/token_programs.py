@@ -1,0 +1,85 @@
+"""One token's way through the model as recorded operations: two calls into the library per layer.
+
+Called one by one, a token's ten operations a layer cost more time between the kernels than a small model's
+kernels take. The arrays are always the same, so the operations are written down once.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ebbtide.engine.memory.pager import Pager
+from ebbtide.engine.model.layer import KvView, LayerPass
+from ebbtide.engine.model.rows import F32, I32, Rows
+from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.model.weights import DenseWeights
+from ebbtide.kernels.ops import Ops, Program
+
+
+class TokenPrograms:
+    """The programs of a model whose sequences have block tables of one shape in the same pages.
+
+    `rows` are the buffers of one row. cos, sin f32[context, rotated / 2].
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        ops: Ops,
+        weights: DenseWeights,
+        pager: Pager | None,
+        rows: Rows,
+        kv: KvView,
+        rotation: tuple[F32, F32],
+    ) -> None:
+        self._weights, self._pager = weights, pager
+        self._ids: I32 = np.zeros(1, np.int32)
+        self._position: I32 = np.zeros(1, np.int32)
+        self._resident = np.zeros(max(spec.experts, 1), np.uint8)
+        self._kv = KvView(np.full_like(kv.table, -1), kv.layout, kv.pages)
+        recorder = ops.recorder()
+        self._pass = LayerPass(spec, recorder, rows, self._position, self._kv, *rotation)
+        self._experts: list[Program | None] = []
+        self._others: list[Program] = []
+        recorder.embed(weights.embedding, self._ids, rows.x)
+        for index, layer in enumerate(weights.layers):
+            self._pass.until_routed(index, layer)
+            self._others.append(recorder.program())
+            self._experts.append(self._record_experts(index, recorder.program))
+            self._pass.add_experts(layer)
+        recorder.rmsnorm(rows.x, weights.final_norm, spec.norm_eps, rows.normed)
+        self._others.append(recorder.program())
+
+    def _record_experts(self, index: int, program: Callable[[], Program]) -> Program | None:
+        if self._weights.layers[index].router is None:
+            return None
+        assert self._pager is not None
+        self._pass.experts(self._pager.gate_up(index), self._pager.down(index), self._resident)
+        return program()
+
+    def fits(self, kv: KvView) -> bool:
+        """Whether these programs may serve sequences like this one."""
+        own = self._kv
+        return kv.pages is own.pages and kv.layout == own.layout and kv.table.shape == own.table.shape
+
+    def run(self, token: int, position: int, kv: KvView, check: Callable[[], None]) -> F32:
+        """The final normed row f32[1, D] (a view). `check` is called before each layer and may raise."""
+        rows = self._pass.rows
+        self._ids[0], self._position[0] = token, position
+        np.copyto(self._kv.table, kv.table)
+        for index, layer in enumerate(self._weights.layers):
+            check()
+            self._others[index].run()
+            self._run_experts(index)
+            self._pass.weigh_shared(layer)
+        self._others[-1].run()
+        return rows.normed
+
+    def _run_experts(self, index: int) -> None:
+        program = self._experts[index]
+        if program is None:
+            return
+        assert self._pager is not None
+        for resident in self._pager.groups(index, self._pass.rows.chosen):
+            self._resident[:] = resident
+            program.run()
