@@ -1,0 +1,1 @@
+"""Files that a person names with `@path`: finding them, reading them, refusing those that are no text."""

@@ -1,0 +1,104 @@
+"""`@path` in a question: the file's text is sent along, or the file is refused by name."""
+
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ebbtide.app.safe_text import safe_line
+from ebbtide.engine.errors import UsageError
+from ebbtide.engine.sizes import format_bytes
+
+MOST_BYTES = 1 << 20
+BYTES_PER_TOKEN = 4
+"""Of English and source code, roughly; shown with a `~`."""
+
+_MENTION = re.compile(r'(?<![^\s(\[])@(?:"([^"\n]+)"|([^\s"]+))')
+_PUNCTUATION = ".,;:!?)]}'"
+
+
+class Mention(NamedTuple):
+    """A file that a text names."""
+
+    path: Path
+    name: str
+    """As it was written."""
+
+    @property
+    def tokens(self) -> int:
+        """About what it will cost; 0 if it is not there."""
+        try:
+            return estimate_tokens(self.path.stat().st_size)
+        except OSError:
+            return 0
+
+
+def estimate_tokens(size_bytes: int) -> int:
+    return -(-size_bytes // BYTES_PER_TOKEN)
+
+
+def find_mentions(text: str, folder: Path) -> list[Mention]:
+    """The files named in `text`, each once. `@name` without such a file is only text."""
+    found: dict[Path, Mention] = {}
+    for match in _MENTION.finditer(text):
+        for name in _readings(match.group(1) or match.group(2), quoted=match.group(1) is not None):
+            path = _existing(folder, name)
+            if path is not None:
+                found.setdefault(path, Mention(path, name))
+                break
+    return list(found.values())
+
+
+def _readings(name: str, *, quoted: bool) -> Iterator[str]:
+    """The name as it stands, then without the punctuation of the sentence."""
+    yield name
+    while not quoted and name and name[-1] in _PUNCTUATION:
+        name = name[:-1]
+        yield name
+
+
+def _existing(folder: Path, name: str) -> Path | None:
+    try:
+        path = folder / Path(name).expanduser()
+        return path if name.strip("./~") and path.exists() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def read_text_file(path: Path, name: str) -> str:
+    """The text of a file. Raises UsageError naming it when it is no text, too large, or not readable."""
+    shown = safe_line(name)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+            raise UsageError(f"@{shown} is {kind}", hint="Name a text file.")
+        if status.st_size > MOST_BYTES:
+            size = format_bytes(status.st_size)
+            raise UsageError(f"@{shown} has {size}; at most {format_bytes(MOST_BYTES)} are sent", hint=_PASTE)
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"@{shown} cannot be read: {error.strerror}", hint=_LEAVE_OUT) from error
+    try:
+        if b"\0" in data:
+            raise UsageError(f"@{shown} is binary", hint=_LEAVE_OUT)
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"@{shown} is not text in UTF-8", hint=_LEAVE_OUT) from error
+
+
+_LEAVE_OUT = "Leave it out, or write the name without the @."
+_PASTE = "Paste the part that matters."
+
+
+def with_files(text: str, folder: Path) -> str:
+    """`text` followed by the files it names. Raises UsageError for one that cannot be sent."""
+    parts = [text]
+    for mention in find_mentions(text, folder):
+        content = read_text_file(mention.path, mention.name)
+        fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", content)), default=0))
+        language = mention.path.suffix.lstrip(".")
+        end = "" if content.endswith("\n") or not content else "\n"
+        parts.append(f"File {mention.name}:\n{fence}{language}\n{content}{end}{fence}")
+    return "\n\n".join(parts)

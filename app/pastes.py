@@ -1,0 +1,46 @@
+"""Large pastes stand in the prompt as a chip, `[pasted 1,204 lines]`, and are put back in when it is sent.
+
+The editor widget needs about a second for each pasted megabyte; a chip costs nothing and can be read.
+"""
+
+from ebbtide.app.clipboard import amount_of
+
+LARGE_LINES, LARGE_CHARACTERS = 12, 2_000
+
+
+class Pastes:
+    """The texts behind the chips of one prompt."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def collapse(self, text: str) -> str:
+        """The chip that stands for `text`, or the text itself if it is small."""
+        if len(text) <= LARGE_CHARACTERS and text.count("\n") < LARGE_LINES:
+            return text
+        for chip, known in self._texts.items():
+            if known == text:
+                return chip
+        name, number = f"pasted {amount_of(text)}", 1
+        while (chip := f"[{name}]" if number == 1 else f"[{name} ({number})]") in self._texts:
+            number += 1
+        self._texts[chip] = text
+        return chip
+
+    def expand(self, text: str) -> str:
+        """`text` with what the chips in it stand for; a chip that was changed by hand is only text."""
+        if not self._texts or "[pasted " not in text:
+            return text
+        parts, at = [], 0
+        while at < len(text):
+            start = text.find("[pasted ", at)
+            end = text.find("]", start) + 1
+            if start < 0 or end <= 0:
+                break
+            parts += [text[at:start], self._texts.get(text[start:end], text[start:end])]
+            at = end
+        return "".join([*parts, text[at:]])
+
+    def chip_before(self, text: str) -> str:
+        """The chip that `text` ends with, or an empty string: one backspace removes it whole."""
+        return next((chip for chip in self._texts if text.endswith(chip)), "")

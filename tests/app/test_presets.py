@@ -1,0 +1,53 @@
+"""System prompts and presets as files: read, applied, refused by name."""
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.app.presets import PresetFolder
+from ebbtide.engine.errors import UsageError
+from ebbtide.engine.messages import Sampling
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> PresetFolder:
+    folder = PresetFolder(tmp_path)
+    folder.prompts.mkdir()
+    folder.presets.mkdir()
+    (folder.prompts / "brief.md").write_text("Be brief.\n")
+    (folder.presets / "wild.toml").write_text('prompt = "brief"\ntemperature = 1.2\n')
+    (folder.presets / "own.toml").write_text('system = "Own words."\n')
+    return folder
+
+
+def test_a_preset_changes_only_what_it_names(folder: PresetFolder) -> None:
+    before = Sampling(top_k=7)
+    assert folder.preset("wild", before) == ("Be brief.", Sampling(top_k=7, temperature=1.2))
+    assert folder.preset("own", before) == ("Own words.", before)
+
+
+def test_names(folder: PresetFolder, tmp_path: Path) -> None:
+    assert folder.preset_names() == ["own", "wild"] and folder.prompt_names() == ["brief"]
+    assert PresetFolder(tmp_path / "none").preset_names() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("temperatur = 1", "temperatur"),
+        ("temperature = 'hot'", "temperature"),
+        ("[", "bad.toml"),
+        ("prompt = 'no'", "brief"),
+    ],
+)
+def test_faults_are_named(folder: PresetFolder, text: str, named: str) -> None:
+    (folder.presets / "bad.toml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        folder.preset("bad", Sampling())
+    assert named in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("name", ["missing", "../presets/wild", "/etc/passwd"])
+def test_what_is_not_there(folder: PresetFolder, name: str) -> None:
+    with pytest.raises(UsageError):
+        folder.prompt(name)
