@@ -24,7 +24,7 @@ def encode_prompt(runtime: Runtime, command: m.Generate) -> list[int]:
     if command.text is not None:
         ids = runtime.tokenizer.encode(command.text, add_bos=True, parse_special=True)
     else:
-        ids = encode_chat(runtime.tokenizer, runtime.template, command.turns)
+        ids = encode_chat(runtime.tokenizer, runtime.template, command.turns, answers=runtime.answers)
     if not ids:
         raise UsageError("the prompt is empty", hint="Type a question, or pass one with -p.")
     if len(ids) >= runtime.ctx:
@@ -168,10 +168,13 @@ class Answerer:
         self._emit(event)
 
     def abandon(self) -> None:
-        """Keep the valid prefix for the next request and let the sequence go."""
+        """Keep the valid prefix and the answer's ids for the next request, and let the sequence go."""
         if self.finished:
             return
         self.finished = True
         request = self._request
         self._runtime.prefixes.insert(request.ids[: request.sequence.length], request.sequence)
         self._runtime.pool.release(request.sequence)
+        if self.command.text is None:
+            # Whatever ended it: what was shown is what the next request will quote.
+            self._runtime.answers.remember(request.completion, request.text)

@@ -68,7 +68,7 @@ class Engine:
         elif isinstance(command, m.Cancel):
             self._cancel(command.request_id)
         elif isinstance(command, m.Clear) and self._runtime is not None:
-            self._runtime.prefixes.clear()
+            self._runtime.forget()
 
     def _load(self, command: m.Load) -> None:
         if self._runtime is not None:

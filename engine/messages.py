@@ -76,7 +76,7 @@ class Score(msgspec.Struct, frozen=True, tag="score"):
 
 
 class Clear(msgspec.Struct, frozen=True, tag="clear"):
-    """Forget all cached prefixes."""
+    """Forget all cached prefixes, and how earlier answers were spelled."""
 
 
 class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):

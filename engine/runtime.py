@@ -26,7 +26,7 @@ from ebbtide.engine.model.open import OpenModel, open_model
 from ebbtide.engine.model.rows import Rows
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import load_dense
-from ebbtide.engine.text import ChatTemplate, Tokenizer, read_vocabulary
+from ebbtide.engine.text import AnswerMemory, ChatTemplate, Tokenizer, read_vocabulary
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.dispatch import pick
 from ebbtide.kernels.ops import KvLayout, Ops, WorkspaceShape
@@ -52,6 +52,7 @@ class Runtime:
     fast: FastMemory
     kv: KvLayout
     tokenizer: Tokenizer
+    answers: AnswerMemory
     template: ChatTemplate
     logits: F32
     source: WeightSource
@@ -86,6 +87,11 @@ class Runtime:
     @property
     def pager(self) -> Pager | None:
         return self.fast.pager
+
+    def forget(self) -> None:
+        """Drop all that earlier requests left behind for later ones."""
+        self.prefixes.clear()
+        self.answers.clear()
 
     def kv_view(self, sequence: KvSequence) -> KvView:
         return KvView(sequence.table, self.kv, self.fast.arena.pages)
@@ -208,6 +214,7 @@ def _build(command: m.Load, ops: Ops, model: OpenModel, progress: Progress, bega
         fast=fast,
         kv=kv,
         tokenizer=tokenizer,
+        answers=AnswerMemory(tokenizer),
         template=template,
         logits=np.zeros((LOGIT_ROWS, spec.vocab), np.float32),
         source=source,

@@ -1,10 +1,13 @@
 """Turns to tokens, so that nothing a person or a model wrote can pose as a special token."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from ebbtide.engine.messages import Turn
+from ebbtide.engine.text.answers import AnswerMemory
 from ebbtide.engine.text.chat_template import ChatTemplate
-from ebbtide.engine.text.tokenizer import Tokenizer
+from ebbtide.engine.text.splice import Splice
+from ebbtide.engine.text.tokenizer import Part, Tokenizer
 
 _PRIVATE_USE = range(0xF0000, 0xFFFFE)
 
@@ -15,6 +18,7 @@ def encode_chat(
     turns: Sequence[Turn],
     *,
     add_generation_prompt: bool = True,
+    answers: AnswerMemory | None = None,
 ) -> list[int]:
     """The tokens of a chat as `template` renders it, ready for the model to go on.
 
@@ -28,17 +32,27 @@ def encode_chat(
     control texts are masked. If that rendering has not the same control tokens, in the same order, as one
     with every possible beginning masked, content got through by another way and the latter is taken.
 
+    An assistant turn whose content is one of the `answers` gets the ids that were sampled for it, where the
+    template writes it down unchanged: keys that are cached for them then count. The tokens may differ from
+    those without `answers`; the text that they decode to, and the control tokens, do not.
+
     BOS is put in front if the model wants one and the template has not written it. Raises `ModelError` when
     the template refuses the turns.
     """
+    render = partial(template.render, add_generation_prompt=add_generation_prompt)
     mask = _Mask(tokenizer, template, turns)
-    parts = mask.split(template.render(mask.texts_hidden(), add_generation_prompt=add_generation_prompt))
+    masked = mask.texts_hidden()
+    text = render(masked)
     if mask.is_needed:
-        safe = mask.split(
-            template.render(mask.beginnings_hidden(), add_generation_prompt=add_generation_prompt)
-        )
-        parts = parts if mask.controls(parts) == mask.controls(safe) else safe
-    return tokenizer.encode_parts(mask.restored(parts), add_bos=parts[:1] != [tokenizer.bos_id])
+        safe = mask.beginnings_hidden()
+        if mask.controls(text) != mask.controls(safe_text := render(safe)):
+            masked, text = safe, safe_text
+    parts = mask.restored(text)
+    if answers is not None:
+        splice = Splice(answers, turns, masked, text, render, mask.free)
+        if splice.rendered is not None and mask.controls(splice.rendered) == mask.controls(text):
+            parts = mask.restored(splice.rendered, splice)
+    return tokenizer.encode_parts(parts, add_bos=parts[:1] != [tokenizer.bos_id])
 
 
 class _Mask:
@@ -48,9 +62,10 @@ class _Mask:
         self._tokenizer = tokenizer
         self._turns = turns
         used = set(template.source).union(*(turn.content for turn in turns))
-        free = (chr(code) for code in _PRIVATE_USE if chr(code) not in used)
+        self.free = (chr(code) for code in _PRIVATE_USE if chr(code) not in used)
+        """Characters that are not in use."""
         beginnings = sorted(tokenizer.controls.first_characters)
-        self._hide = str.maketrans(dict(zip(beginnings, free, strict=False)))
+        self._hide = str.maketrans(dict(zip(beginnings, self.free, strict=False)))
         self._show = {ord(stand_in): character for character, stand_in in self._hide.items()}
         self.is_needed = not used.isdisjoint(beginnings)
 
@@ -69,17 +84,26 @@ class _Mask:
                 characters[start] = characters[start].translate(self._hide)
         return "".join(characters)
 
-    def split(self, rendered: str) -> list[str | int]:
-        return self._tokenizer.specials.split(rendered)
-
-    def controls(self, parts: Iterable[str | int]) -> list[int]:
-        """The control tokens among `parts`."""
+    def controls(self, rendered: str) -> list[int]:
+        """The control tokens of a rendering, in order."""
+        parts = self._tokenizer.specials.split(rendered)
         return [part for part in parts if isinstance(part, int) and self._tokenizer.is_control(part)]
 
-    def restored(self, parts: Iterable[str | int]) -> Iterator[str | int]:
-        """`parts` with the real characters back; user-defined tokens, free to all, are found in them anew."""
-        for part in parts:
-            if isinstance(part, int):
-                yield part
-            else:
-                yield from self._tokenizer.user_defined.split(part.translate(self._show))
+    def restored(self, rendered: str, splice: Splice | None = None) -> list[Part]:
+        """The parts of a rendering with the real characters, and the ids of a `splice`, back in it.
+
+        User-defined tokens, free to all, are found anew.
+        """
+        return [
+            whole
+            for part in self._tokenizer.specials.split(rendered)
+            for piece in self._pieces(part, splice)
+            for whole in (self._tokenizer.user_defined.split(piece) if isinstance(piece, str) else [piece])
+        ]
+
+    def _pieces(self, part: str | int, splice: Splice | None) -> Iterable[Part]:
+        if isinstance(part, int):
+            return [part]
+        if splice is None:
+            return [part.translate(self._show)]
+        return splice.spelled(part, self._show, adds_space=self._tokenizer.adds_space)

@@ -16,6 +16,9 @@ from ebbtide.engine.text.vocabulary import KEYS, Vocabulary, read_vocabulary
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 _HIDDEN_KINDS = frozenset({TokenType.CONTROL, TokenType.UNKNOWN})
 
+Part = str | int | tuple[int, ...]
+"""Plain text, a special token, or plain text that is in tokens already."""
+
 
 class Encoder(Protocol):
     """What the two kinds of vocabulary have in common."""
@@ -98,8 +101,8 @@ class Tokenizer:
         finder = self.specials if parse_special else self.user_defined
         return self.encode_parts(finder.split(text), add_bos=add_bos)
 
-    def encode_parts(self, parts: Iterable[str | int], *, add_bos: bool) -> list[int]:
-        """Tokens of plain text (str) between special tokens (int), as `SpecialTokens.split` gives them.
+    def encode_parts(self, parts: Iterable[Part], *, add_bos: bool) -> list[int]:
+        """Tokens of plain text between special tokens, as `SpecialTokens.split` gives them.
 
         Lone surrogates, which no vocabulary can spell, become U+FFFD.
         """
@@ -108,6 +111,8 @@ class Tokenizer:
         for part in parts:
             if isinstance(part, int):
                 tokens.append(part)
+            elif isinstance(part, tuple):
+                tokens.extend(part)
             else:
                 space = " " if self.adds_space and behind_special else ""
                 tokens.extend(self._encoder.encode(space + _LONE_SURROGATES.sub("\ufffd", part)))

@@ -1,7 +1,6 @@
 """The engine on tiny models in true formats: exactness, reuse, cancel, failures. In process, no pipe."""
 
 import os
-import queue
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,53 +9,14 @@ import numpy as np
 import pytest
 
 from ebbtide.engine import messages as m
-from ebbtide.engine.loop import Engine
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.runtime import Runtime, usable_threads
 from ebbtide.engine.scoring import teacher_forced
 from tests.helpers.float_reference import FloatReference
+from tests.helpers.in_process import TEXT, generate, load, of, run
 from tests.helpers.tiny_models import Family, write_tiny
 
-TEXT = "def parse(text):\n    return [line.split('=') for line in text.splitlines() if line]\n" * 5
 FAMILIES: list[Family] = ["llama", "mixtral", "qwen2moe", "qwen3moe"]
-
-
-class Script:
-    """Commands from a list; `cancel_after` layers of a running request a cancel is seen."""
-
-    def __init__(self, *commands: m.Command, cancel_after: int | None = None) -> None:
-        self._commands: list[m.Command] = list(commands)
-        self._cancel_after = cancel_after
-        self._asked = 0
-
-    def next(self, *, wait: bool) -> m.Command | None:
-        if self._commands:
-            return self._commands.pop(0)
-        if wait:
-            return None
-        raise queue.Empty
-
-    def is_cancelled(self, request_id: int) -> bool:
-        self._asked += 1
-        return self._cancel_after is not None and self._asked > self._cancel_after
-
-    def forget(self, request_id: int) -> None:
-        self._cancel_after = None
-
-
-def run(*commands: m.Command, cancel_after: int | None = None) -> list[m.Event]:
-    events: list[m.Event] = []
-    Engine(events.append, Script(*commands, cancel_after=cancel_after)).run()
-    return events
-
-
-def of(events: list[m.Event], kind: type[Any]) -> list[Any]:
-    return [event for event in events if isinstance(event, kind)]
-
-
-def generate(request_id: int = 1, **fields: Any) -> m.Generate:
-    everything: dict[str, Any] = {"text": TEXT, "max_tokens": 24} | fields
-    return m.Generate(request_id, **everything)
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +29,6 @@ def mixtral(folder: Path) -> Path:
     # Wide enough that one expert is several pages and a third of the budget is a real shortage.
     sizes: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
     return write_tiny(folder / "mixtral.gguf", "mixtral", **sizes)
-
-
-def load(path: Path, **fields: Any) -> m.Load:
-    everything: dict[str, Any] = {"budget": "100%", "ctx": 512, "threads": 2, "pack": "yes"} | fields
-    return m.Load(str(path), **everything)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -108,26 +63,6 @@ def test_same_tokens_at_every_budget_and_thread_count(mixtral: Path, sampling: m
     tokens = [tuple(finished.token_ids) for finished in outcomes.values()]
     assert len(set(tokens)) == 1 and len(tokens[0]) == 24
     assert outcomes["20%", 2].memory.expert_hit_rate < outcomes["100%", 2].memory.expert_hit_rate
-
-
-def test_a_chat_reuses_its_prefix_and_answers_as_without(mixtral: Path) -> None:
-    def chat(retain: bool) -> list[m.Finished]:
-        """Three turns; each is answered after all before it in one engine (`retain`), or in a fresh one."""
-        history: list[m.Generate] = []
-        turns: list[m.Turn] = []
-        answers: list[m.Finished] = []
-        for number in range(3):
-            turns = [*turns, m.Turn("user", f"question {number}: " + TEXT[:60])]
-            history.append(generate(number + 1, text=None, turns=turns, max_tokens=9))
-            finished = of(run(load(mixtral), *(history if retain else history[-1:])), m.Finished)[-1]
-            answers.append(finished)
-            turns = [*turns, m.Turn("assistant", finished.text)]
-        return answers
-
-    warm, cold = chat(retain=True), chat(retain=False)
-    assert [answer.token_ids for answer in warm] == [answer.token_ids for answer in cold]
-    assert warm[1].usage.cached > 0 and warm[2].usage.cached > warm[1].usage.cached
-    assert all(answer.usage.cached == 0 for answer in cold)
 
 
 @pytest.mark.parametrize("layers_seen", [0, 1, 4, 20])
