@@ -4,6 +4,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
+from ebbtide.app.received import Received
 from ebbtide.app.signals import STOPPING
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.errors import (
@@ -23,6 +24,7 @@ from ebbtide.engine.messages import (
     Generate,
     Load,
     Loaded,
+    Memory,
     Progress,
     Score,
     Scored,
@@ -70,8 +72,9 @@ class Session:
 
     def __init__(self, client: EngineClient) -> None:
         self._client = client
-        self.cancelled: Finished | None = None
-        """What an interrupted `generate` had produced, if the engine still said so."""
+        self._load_s, self._memory = 0.0, Memory()
+        self.unfinished: Finished | None = None
+        """What a `generate` that raised had produced: cancelled, if the engine still said so, or failed."""
 
     def __enter__(self) -> Self:
         self._client.start()
@@ -90,7 +93,9 @@ class Session:
             if isinstance(event, Progress):
                 on_progress(event.stage, event.done, event.total)
 
-        return self._await(Loaded, 0, see)
+        loaded = self._await(Loaded, 0, see)
+        self._load_s, self._memory = loaded.load_s, loaded.memory
+        return loaded
 
     def generate(
         self,
@@ -98,9 +103,15 @@ class Session:
         on_text: Callable[[str], None] = _ignore,
         on_snapshot: Callable[[Snapshot], None] = _ignore,
     ) -> Finished:
-        """Run a request to its end. Interrupted (Ctrl+C, SIGTERM, closed pipe), it is cancelled first."""
+        """Run a request to its end. Interrupted (Ctrl+C, SIGTERM, closed pipe), it is cancelled first.
+
+        Raises EbbtideError of every kind. Whatever it raises, `unfinished` is what had come, if anything had.
+        """
+        self.unfinished = None
+        received = Received(request.request_id, load_s=self._load_s, memory=self._memory)
 
         def see(event: ClientEvent) -> None:
+            received.see(event)
             if isinstance(event, Token):
                 on_text(event.text)
             elif isinstance(event, Snapshot):
@@ -110,7 +121,11 @@ class Session:
         try:
             return self._await(Finished, request.request_id, see)
         except (*STOPPING, BrokenPipeError):
-            self.cancelled = self._cancel(request.request_id)
+            self.unfinished = self._cancel(request.request_id)
+            raise
+        except EbbtideError as error:
+            if received or isinstance(error, EngineDied):
+                self.unfinished = received.as_failed()
             raise
 
     def score(self, text: str) -> Scored:

@@ -98,12 +98,12 @@ def _answer_text(session: Session, request: Generate) -> Finished:
 
 
 def _answer_json(session: Session, request: Generate) -> Finished:
-    """Print one object at the end; an interrupted request prints what it had."""
+    """Print one object at the end; a request that was interrupted or failed prints what it had."""
     try:
         finished = session.generate(request)
-    except STOPPING:
-        if session.cancelled is not None:
-            print(as_json_line(session.cancelled), flush=True)
+    except (*STOPPING, EbbtideError):
+        if session.unfinished is not None:
+            print(as_json_line(session.unfinished), flush=True)
         raise
     print(as_json_line(finished), flush=True)
     return finished

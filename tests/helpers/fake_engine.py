@@ -48,6 +48,9 @@ class Script(msgspec.Struct, frozen=True):
     load_failure: list[str] = []
     """message, hint, exit code"""
     request_failure: list[str] = []
+    """message, hint, exit code"""
+    fail_after_tokens: int = 0
+    """The failure comes after so many tokens of the answer."""
     finish_reason: FinishReason = "stop"
     ctx: int = 4096
     die_at_start: int = 0
@@ -154,8 +157,7 @@ class FakeEngine:
         )
 
     def generate(self, request: Generate) -> None:
-        if self.script.request_failure:
-            self.emit(failure(request.request_id, self.script.request_failure))
+        if self.fails(request, 0):
             return
         prompt = request.text if request.text is not None else request.turns[-1].content
         words = split_words(self.script.answer or f"You said: {prompt}")
@@ -164,6 +166,8 @@ class FakeEngine:
         said: list[str] = []
         for number, word in enumerate(words[:limit]):
             self.misbehave(number)
+            if number and self.fails(request, number):
+                return
             time.sleep(self.script.token_delay_s)
             if request.request_id in self.cancelled:
                 reason = "cancelled"
@@ -173,6 +177,13 @@ class FakeEngine:
             said.append(word)
         self.misbehave(len(said))
         self.emit(self.finished(request, prompt, said, reason))
+
+    def fails(self, request: Generate, number: int) -> bool:
+        """Whether the request fails after `number` tokens; then that has been said."""
+        due = bool(self.script.request_failure) and number == self.script.fail_after_tokens
+        if due:
+            self.emit(failure(request.request_id, self.script.request_failure))
+        return due
 
     def misbehave(self, number: int) -> None:
         if number == self.script.die_after_tokens:
