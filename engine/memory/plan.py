@@ -77,12 +77,13 @@ def full_budget(needs: Needs, ctx: int = 0) -> int:
 def resolve_budget(needs: Needs, budget: Budget, ctx: int, available_bytes: int) -> int:
     """Bytes of a budget.
 
-    N % = dense + transient + KV floor + N % of the experts, counted in pages, so that 100 % holds them all.
+    N % = dense + transient + KV floor + N % of the experts, counted in pages, so that 100 % holds them all;
+    but never less than the smallest budget that works, so that 0 % asks for just that.
     """
     if budget.kind == "percent":
         kv_floor = needs.kv_pages(min(ctx or needs.context, KV_FLOOR_TOKENS))
         share = -(-needs.all_expert_pages * budget.value // 100)
-        return needs.budget_bytes(kv_floor + int(share))
+        return max(needs.budget_bytes(kv_floor + int(share)), smallest_budget(needs, ctx))
     if budget.kind == "auto":
         return min(full_budget(needs, ctx), available_bytes)
     return int(budget.value)

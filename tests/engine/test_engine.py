@@ -97,6 +97,15 @@ def test_a_budget_below_the_floor_names_the_smallest(mixtral: Path) -> None:
     assert finished.finish_reason == "length"
 
 
+def test_0_percent_is_the_smallest_budget_and_answers_alike(mixtral: Path) -> None:
+    least, whole = (run(load(mixtral, budget=budget), generate()) for budget in ("0%", "100%"))
+    assert not of(least, m.Failed)
+    assert of(least, m.Loaded)[0].memory.budget_bytes < of(whole, m.Loaded)[0].memory.budget_bytes
+    answers = [of(events, m.Finished)[0] for events in (least, whole)]
+    assert answers[0].token_ids == answers[1].token_ids
+    assert answers[0].memory.peak_bytes <= answers[0].memory.budget_bytes
+
+
 def test_a_small_budget_without_a_pack_is_refused_with_the_size(tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", "mixtral", experts=8, d_model=128, expert_d_ff=128, d_ff=128)
     failed = of(run(load(path, budget="20%", pack="no")), m.Failed)[0]

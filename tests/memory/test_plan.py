@@ -40,6 +40,14 @@ def test_percent_is_linear_in_the_experts() -> None:
     assert sizes[2] - sizes[1] == sizes[1] - sizes[0] == NEEDS.all_expert_pages // 4 * PAGE
 
 
+@pytest.mark.parametrize("ctx", [0, 4096])
+def test_percent_is_never_below_the_smallest_budget(ctx: int) -> None:
+    for text in ("0%", "0.1%", "12%"):
+        plan = make_plan(NEEDS, parse_budget(text), ctx=ctx, available_bytes=PLENTY)
+        assert plan.budget_bytes == plan.smallest_budget_bytes == smallest_budget(NEEDS, ctx)
+        assert plan.ctx >= (ctx or KV_FLOOR_TOKENS)
+
+
 def test_percent_of_a_dense_model_is_its_floor() -> None:
     plans = [
         make_plan(DENSE, parse_budget(text), ctx=0, available_bytes=PLENTY) for text in ("0%", "35%", "100%")
