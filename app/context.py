@@ -24,4 +24,9 @@ class AppContext:
 
     def make_client(self, on_event: Callable[[ClientEvent], None] | None = None) -> EngineClient:
         """A client that is not started yet."""
-        return EngineClient(command=self.engine_command, log_path=self.paths.engine_log, on_event=on_event)
+        return EngineClient(
+            command=self.engine_command,
+            log_path=self.paths.engine_log,
+            on_event=on_event,
+            endpoint_folder=self.paths.engines,
+        )

@@ -37,6 +37,16 @@ class Paths:
         return self.cache / "packs"
 
     @property
+    def engines(self) -> Path:
+        """Cards of running engines, for `ebbtide top`."""
+        return self.state / "engines"
+
+    @property
+    def chats(self) -> Path:
+        """The chat store; its folder is for the owner only."""
+        return self.state / "chats" / "chats.db"
+
+    @property
     def engine_log(self) -> Path:
         return self.state / "engine.log"
 

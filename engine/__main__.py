@@ -5,11 +5,17 @@ import os
 import queue
 import sys
 import threading
-from typing import BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
+from ebbtide.engine.frames import ENDPOINT_VARIABLE
 from ebbtide.engine.lifeline import die_with_parent, exit_after
-from ebbtide.engine.messages import Cancel, Command, Event
-from ebbtide.engine.wire import WireError, command_reader, write_message
+from ebbtide.engine.messages import Cancel, Command
+from ebbtide.engine.wire import WireError, command_reader
+
+if TYPE_CHECKING:
+    from ebbtide.engine.endpoint import Endpoint
+    from ebbtide.engine.hub import Hub
 
 EXIT_GRACE_S = 1.0
 """After the app has gone, a step in progress may take this long before the process is ended."""
@@ -48,11 +54,29 @@ class Inbox:
     def forget(self, request_id: int) -> None:
         self._cancelled.discard(request_id)
 
+    def put(self, command: Command) -> None:
+        """Add a command that did not come through the pipe: a viewer's."""
+        self._commands.put(command)
+
     def next(self, *, wait: bool) -> Command | None:
         """The next command; None when the app is gone. Raises queue.Empty if there is none and `wait` is
         False.
         """
         return self._commands.get(block=wait)
+
+
+def _open_endpoint(hub: "Hub", inbox: Inbox) -> "Endpoint | None":
+    """Let viewers attach, if the app named a folder for it. Without, or where it fails, there are none."""
+    folder = os.environ.get(ENDPOINT_VARIABLE)
+    if not folder:
+        return None
+    from ebbtide.engine.endpoint import Endpoint
+
+    try:
+        return Endpoint(Path(folder), os.getpid(), hub.frame, inbox.put)
+    except OSError as error:
+        print(f"engine: `ebbtide top` cannot attach: {error}", file=sys.stderr)
+        return None
 
 
 def main() -> None:
@@ -61,14 +85,17 @@ def main() -> None:
     inbox = Inbox()
     threading.Thread(target=inbox.run, name="inbox", daemon=True).start()
 
-    def emit(event: Event) -> None:
-        write_message(pipe, event)
-
     # Imported late: the pipe is ready before numpy and the kernels are loaded.
+    from ebbtide.engine.hub import Hub
     from ebbtide.engine.loop import Engine
+    from ebbtide.engine.observer import Observer
 
+    hub = Hub(pipe)
+    endpoint = _open_endpoint(hub, inbox)
     with contextlib.suppress(BrokenPipeError):  # the app went away in the middle of an event
-        Engine(emit, inbox).run()
+        Engine(hub.emit, inbox, Observer(hub.emit).set_rate).run()
+    if endpoint is not None:
+        endpoint.close()
     # Threads of readers and kernels hold nothing that needs a tidy end.
     os._exit(0)
 

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from ebbtide.engine import messages as m
 from ebbtide.engine import sampler
+from ebbtide.engine.decisions import answered, prompt_read
 from ebbtide.engine.errors import ContextError, UsageError
 from ebbtide.engine.memory.provenance import Lane, Provenance
 from ebbtide.engine.model.forward import Cancelled
@@ -35,6 +37,22 @@ def encode_prompt(runtime: Runtime, command: m.Generate) -> list[int]:
     return ids
 
 
+class Paged(NamedTuple):
+    """The pager's counters at one moment."""
+
+    hits: int = 0
+    misses: int = 0
+    moved_bytes: int = 0
+
+    @classmethod
+    def of(cls, runtime: Runtime) -> "Paged":
+        pager = runtime.pager
+        return cls() if pager is None else cls(pager.hits, pager.misses, pager.bytes_paged_in)
+
+    def since(self, before: "Paged") -> "Paged":
+        return Paged(*(now - then for now, then in zip(self, before, strict=True)))
+
+
 class Answerer:
     """Turns one `Generate` into `Token`, `Snapshot` and `Finished` events; `step` does one forward pass."""
 
@@ -48,6 +66,7 @@ class Answerer:
         sampler.check(command.sampling)
         self._runtime, self._emit, self._cancelled = runtime, emit, cancelled
         self._limit = RateLimit(SNAPSHOT_INTERVAL_S)
+        self._paged = Paged.of(runtime)
         self.command = command
         self.finished = False
         clock = RequestClock(load_s=runtime.load_s)
@@ -71,6 +90,12 @@ class Answerer:
     @property
     def request_id(self) -> int:
         return self.command.request_id
+
+    @property
+    def context_used(self) -> int:
+        """Tokens of prompt and answer that are read or written so far."""
+        request = self._request
+        return request.sequence.length if request.prefilling and not self.finished else len(request.ids)
 
     def step(self) -> None:
         """One prefill chunk or one token. Raises what the engine cannot mend; the caller then abandons."""
@@ -115,6 +140,9 @@ class Answerer:
         if end == request.prompt_tokens:
             self._next_token(rows[-1:])
         request.clock.mark_prefill(end - start, time.perf_counter() - began)
+        if not request.prefilling:
+            clock = request.clock
+            self._emit(prompt_read(clock.prefilled_tokens, request.cached_tokens, clock.prefill_s))
 
     def _decode(self) -> None:
         self._next_token(self._run(self._request.ids[-1:], Lane.DECODE))
@@ -145,6 +173,8 @@ class Answerer:
             decode_tok_s=request.clock.decode_tok_s,
             prefill_tok_s=request.clock.prefill_tok_s,
             memory=runtime.memory(),
+            expert_hits=runtime.pager.hits if runtime.pager is not None else 0,
+            expert_misses=runtime.pager.misses if runtime.pager is not None else 0,
         )
 
     def _finish(self, message: str = "") -> None:
@@ -166,6 +196,7 @@ class Answerer:
         )
         self.abandon()
         self._emit(event)
+        self._emit(answered(event, *Paged.of(runtime).since(self._paged)))
 
     def abandon(self) -> None:
         """Keep the valid prefix and the answer's ids for the next request, and let the sequence go."""

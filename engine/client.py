@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from ebbtide.engine.errors import ContextError, EngineDied, UsageError
+from ebbtide.engine.frames import ENDPOINT_VARIABLE
 from ebbtide.engine.lifeline import PARENT_PID_VARIABLE
 from ebbtide.engine.messages import Command, Event, Shutdown
 from ebbtide.engine.stderr_log import StderrLog
@@ -60,6 +61,7 @@ class EngineClient:
     """One engine process. All methods may be called from the thread that made the client.
 
     Events go to `on_event` (called on the client's reader thread) or, without it, to `next_event`.
+    `endpoint_folder` is where the engine may be found by `ebbtide top`; without it, it is not.
     On Linux the engine dies with the *thread* that called `start`: call it from a thread that lives on.
     """
 
@@ -69,8 +71,10 @@ class EngineClient:
         command: Sequence[str] = ENGINE_COMMAND,
         log_path: Path | None = None,
         on_event: Callable[[ClientEvent], None] | None = None,
+        endpoint_folder: Path | None = None,
     ) -> None:
         self._command = list(command)
+        self._endpoint_folder = endpoint_folder
         self._log_path = log_path
         self._events: queue.SimpleQueue[ClientEvent] = queue.SimpleQueue()
         self._on_event = on_event or self._events.put
@@ -91,7 +95,8 @@ class EngineClient:
         if self.running:
             return
         self.close()
-        self._run = _Run(self._command, self._log_path, self._on_event)
+        process = _spawn(self._command, self._endpoint_folder)
+        self._run = _Run(process, self._log_path, self._on_event)
 
     def restart(self) -> None:
         """End the process, if any, and start a fresh one; no event of the old one arrives afterwards."""
@@ -133,13 +138,16 @@ class _Run:
     """One life of the process, with its reader and writer threads."""
 
     def __init__(
-        self, command: list[str], log_path: Path | None, on_event: Callable[[ClientEvent], None]
+        self,
+        process: "subprocess.Popen[bytes]",
+        log_path: Path | None,
+        on_event: Callable[[ClientEvent], None],
     ) -> None:
         self.outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         """Frames; None ends the pipe."""
         self._on_event = on_event
         self._closing = threading.Event()
-        self.process = _spawn(command)
+        self.process = process
         _lower_priority(self.process.pid)
         assert self.process.stderr is not None
         self._stderr = StderrLog(self.process.stderr, log_path)
@@ -219,9 +227,11 @@ def _frame(command: Command) -> bytes:
         raise ContextError(f"the prompt is too long: {error}", hint="Shorten the prompt.") from error
 
 
-def _spawn(command: list[str]) -> "subprocess.Popen[bytes]":
+def _spawn(command: list[str], endpoint_folder: Path | None) -> "subprocess.Popen[bytes]":
     """Own session: Ctrl+C in the terminal reaches the app only, which then cancels the request."""
     environment = {**os.environ, PARENT_PID_VARIABLE: str(os.getpid())}
+    if endpoint_folder is not None:
+        environment[ENDPOINT_VARIABLE] = str(endpoint_folder)
     pipe = subprocess.PIPE
     try:
         return subprocess.Popen(

@@ -4,15 +4,21 @@ import queue
 import traceback
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.answer import Answerer
 from ebbtide.engine.errors import EbbtideError, UsageError
+from ebbtide.engine.hands import by_hand
+from ebbtide.engine.idle import Interrupted, Warming
 from ebbtide.engine.model.forward import Cancelled
+from ebbtide.engine.residency import residency
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import score
 from ebbtide.engine.telemetry import RateLimit
+from ebbtide.engine.trades import Trades
+from ebbtide.engine.watcher import Watcher
 
 PROGRESS_INTERVAL_S = 0.05
 
@@ -27,28 +33,34 @@ class Commands(Protocol):
     def forget(self, request_id: int) -> None: ...
 
 
-class _CommandWaits(Exception):
-    """Raised inside idle work to return to the loop."""
-
-
 class Engine:
     """Holds at most one loaded model. Loads and requests are served in order of arrival.
 
     Every failure of a request becomes a `Failed` or `Finished` event of that request; the engine goes on.
+    `watch_rate` hears how often viewers want to look, in seconds (0: nobody does).
     """
 
-    def __init__(self, emit: Callable[[m.Event], None], commands: Commands) -> None:
+    def __init__(
+        self,
+        emit: Callable[[m.Event], None],
+        commands: Commands,
+        watch_rate: Callable[[float], None] = lambda every_s: None,
+    ) -> None:
         self._emit, self._commands = emit, commands
+        self._watcher = Watcher(emit, watch_rate)
         self._runtime: Runtime | None = None
         self._waiting: deque[m.Load | m.Generate | m.Score] = deque()
         self._answer: Answerer | None = None
         self._arrived: deque[m.Command | None] = deque()
-        self._warming = False
+        self._warming: Warming | None = None
+        self._trades: Trades | None = None
 
     def run(self) -> None:
         """Work until `Shutdown` or the end of the commands."""
         while True:
-            busy = self._answer is not None or bool(self._waiting) or self._warming
+            busy = self._answer is not None or bool(self._waiting) or self._warming is not None
+            if not busy and not self._arrived and self._runtime is not None:
+                self._watcher.rest(partial(residency, self._runtime))
             try:
                 command = self._arrived.popleft() if self._arrived else self._commands.next(wait=not busy)
             except queue.Empty:
@@ -67,16 +79,22 @@ class Engine:
             self._waiting.append(command)
         elif isinstance(command, m.Cancel):
             self._cancel(command.request_id)
+        elif isinstance(command, m.Watch):
+            self._watcher.watch(command)
+        elif isinstance(command, m.Pin | m.Evict):
+            self._emit(by_hand(self._runtime, command))
         elif isinstance(command, m.Clear) and self._runtime is not None:
             self._runtime.forget()
 
     def _load(self, command: m.Load) -> None:
         if self._runtime is not None:
             self._runtime.close()
-            self._runtime = None
+            self._runtime = self._warming = self._trades = None
         self._runtime = Runtime.load(command, self._report())
-        self._warming = self._runtime.pager is not None
+        self._warming = Warming(self._runtime, self._emit) if self._runtime.pager is not None else None
+        self._trades = Trades(self._runtime, self._emit)
         self._emit(self._runtime.loaded())
+        self._emit(self._runtime.budget_decision(command.budget))
 
     def _report(self) -> Callable[[str, int, int], None]:
         """Progress events, few enough for a bar; the last of a stage always."""
@@ -111,8 +129,15 @@ class Engine:
             if answer.finished:
                 self._answer = None
                 self._commands.forget(answer.request_id)
+            self._look(answer.context_used, last=answer.finished)
         else:
             self._warm()
+
+    def _look(self, context: int, *, last: bool) -> None:
+        """After a step of an answer: what memory did, for the log and for those who watch."""
+        if self._runtime is not None and self._trades is not None:
+            self._trades.look(context, last=last)
+            self._watcher.look(partial(residency, self._runtime))
 
     def _begin(self, command: m.Command) -> None:
         assert isinstance(command, m.Load | m.Generate | m.Score)
@@ -129,26 +154,25 @@ class Engine:
             self._emit(score(self._runtime, command, cancelled))
             return
         self._answer = Answerer(self._runtime, command, self._emit, cancelled)
+        if self._trades is not None:
+            self._trades.begin(self._answer.context_used)
 
     def _warm(self) -> None:
-        """Idle work: fill free expert quotas, until a command arrives."""
-        assert self._runtime is not None and self._runtime.pager is not None
+        """Idle work, until a command arrives."""
+        assert self._runtime is not None and self._warming is not None
+        picture = partial(residency, self._runtime)
 
-        def look(done: int, total: int) -> None:
+        def look() -> None:
+            self._watcher.look(picture)
             try:
                 self._arrived.append(self._commands.next(wait=False))
             except queue.Empty:
                 return
-            raise _CommandWaits
+            raise Interrupted
 
-        try:
-            self._runtime.pager.warm(look)
-            self._warming = False
-        except _CommandWaits:
-            pass
-        except EbbtideError:
-            # The same read will be tried, and its failure reported, when a request needs it.
-            self._warming = False
+        self._warming.work(look)
+        if self._warming.over:
+            self._warming = None
 
     def _guard(self, command: m.Command, action: Callable[[m.Command], None]) -> None:
         """Run `action`; a failure ends the request (or the load) with a `Failed` event, not the engine."""

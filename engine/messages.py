@@ -79,6 +79,34 @@ class Clear(msgspec.Struct, frozen=True, tag="clear"):
     """Forget all cached prefixes, and how earlier answers were spelled."""
 
 
+class Watch(msgspec.Struct, frozen=True, tag="watch"):
+    """Ask for `Residency` at safe points, at most every `every_s` seconds, and for `Machine`; 0 = no more.
+
+    Each `viewer` has its own wish and the most eager counts. While nobody watches, nothing is computed.
+    """
+
+    every_s: float
+    viewer: str = "app"
+
+
+class Pin(msgspec.Struct, frozen=True, tag="pin"):
+    """Keep an expert in fast memory (it is read in if it is absent), or with `on` false let it go again.
+
+    Answered by a `Decision` of kind "pin", or "refused" with the reason. Changes speed, never an answer.
+    """
+
+    layer: int
+    expert: int
+    on: bool = True
+
+
+class Evict(msgspec.Struct, frozen=True, tag="evict"):
+    """Give up an expert's pages now. Answered by a `Decision` of kind "evict" or "refused"."""
+
+    layer: int
+    expert: int
+
+
 class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
     pass
 
@@ -158,6 +186,55 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot"):
     decode_tok_s: float
     prefill_tok_s: float
     memory: Memory
+    expert_hits: int = 0
+    """Routed (layer, expert) pairs found resident, and not found, since the load."""
+    expert_misses: int = 0
+
+
+class Residency(msgspec.Struct, frozen=True, tag="residency"):
+    """Which expert is in fast memory, at one safe point. Arrays are row-major [layers, experts]."""
+
+    layers: int
+    experts: int
+    """0 = a dense model: then all arrays are empty."""
+    widths: bytes
+    """u8: planes available of the expert's narrower block; 0 = absent."""
+    uses: bytes
+    """u32, little-endian: events that routed to the expert since the load."""
+    pinned: bytes
+    """u8: 1 = pinned by a person."""
+    slots: list[int]
+    """Experts that each layer may keep now."""
+    expert_bytes: list[int]
+    """Fast memory of one whole expert in each layer."""
+    spare_bytes: int
+    """Arena pages that are free, inside the budget, but still held from the system."""
+    memory: Memory
+
+
+class Machine(msgspec.Struct, frozen=True, tag="machine"):
+    """What the operating system says, in bytes; None = it does not say. About once a second."""
+
+    process_bytes: int | None = None
+    """Resident memory of the engine's process."""
+    process_swap_bytes: int | None = None
+    app_bytes: int | None = None
+    """Resident memory of the process that started the engine."""
+    available_bytes: int | None = None
+    total_bytes: int | None = None
+    cgroup_limit_bytes: int | None = None
+    cgroup_usage_bytes: int | None = None
+
+
+class Decision(msgspec.Struct, frozen=True, tag="decision"):
+    """Something the engine decided by itself, or did because a person asked, as one sentence."""
+
+    at: float
+    """Seconds since 1970."""
+    kind: str
+    """"budget", "warm", "prefill", "answer", "kv", "prefix", "unpin", "pin", "evict" or "refused"."""
+    sentence: str
+    numbers: dict[str, float] = {}
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -206,5 +283,7 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
     top1: list[int]
 
 
-Command = Load | Generate | Cancel | Score | Clear | Shutdown
-Event = Progress | Loaded | Failed | Token | Snapshot | Finished | Scored | Made
+Command = Load | Generate | Cancel | Score | Clear | Watch | Pin | Evict | Shutdown
+Event = (
+    Progress | Loaded | Failed | Token | Snapshot | Residency | Machine | Decision | Finished | Scored | Made
+)

@@ -12,6 +12,7 @@ import psutil
 from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
+from ebbtide.engine.decisions import budget_resolved
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.fast_memory import ExpertBank, FastMemory, open_memory
 from ebbtide.engine.memory.kv import KvPool, KvSequence
@@ -116,6 +117,18 @@ class Runtime:
             load_s=self.load_s,
             memory=self.memory(),
             notices=list(self.notices),
+        )
+
+    def budget_decision(self, wish: str) -> m.Decision:
+        """What `wish` (as in --budget) came to."""
+        plan = self.plan
+        return budget_resolved(
+            wish,
+            budget=plan.budget_bytes,
+            fixed=plan.static_bytes + plan.transient_bytes,
+            room=plan.total_pages * plan.page_bytes,
+            experts=self.spec.layers * self.spec.experts,
+            held=sum(self.pager.quotas) if self.pager is not None else 0,
         )
 
     def close(self) -> None:

@@ -94,6 +94,12 @@ class Arena:
     def mapped_bytes(self) -> int:
         return sum(memory.nbytes for memory in self._memory if memory is not None)
 
+    @property
+    def spare_bytes(self) -> int:
+        """Free pages that had an owner and are still mapped: the system counts them as this process's."""
+        spare = self._written & (self._owner == Tenant.NOBODY)
+        return int(np.count_nonzero(spare)) * self.page_bytes
+
     def allocate(self, count: int, tenant: Tenant) -> I32:
         """Take `count` pages from the tenant's end, all or none; ids i32[count].
 

@@ -5,49 +5,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ebbtide.engine.errors import FitError
+from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.arena import Arena, PageState, Tenant
 from ebbtide.engine.memory.fill import Fill
+from ebbtide.engine.memory.layer_cache import LayerCache
 from ebbtide.engine.memory.mover import Mover
-from ebbtide.engine.memory.policy import make_policy
 from ebbtide.engine.memory.quotas import even_quotas
 from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.memory.warm import Progress, warm
 from ebbtide.kernels.ops import BlockTable
 
 U8 = NDArray[np.uint8]
-
-
-class _Layer:
-    """One layer's experts as the pager sees them."""
-
-    def __init__(self, index: int, table: WeightPageTable, policy: str) -> None:
-        self.index = index
-        self.pages_per_expert = table.pages_per_expert[index]
-        self.policy = make_policy(policy, table.experts)
-        self.resident = table.resident[index]
-        self.mask: U8 = np.frombuffer(self.resident, np.uint8)
-        self.slots = 0
-        """The quota: experts this layer may keep."""
-        self.pinned: Sequence[int] = ()
-
-    @property
-    def count(self) -> int:
-        return self.resident.count(1)
-
-    @property
-    def excess(self) -> int:
-        """Experts above the quota (negative below it)."""
-        return self.count - self.slots
-
-    def unpin(self, pinned: Sequence[int]) -> None:
-        """Drop these pins, unless a later group has set its own."""
-        if self.pinned is pinned:
-            self.pinned = ()
-
-    def evictable(self) -> list[int]:
-        pinned = self.pinned
-        return [expert for expert, here in enumerate(self.resident) if here and expert not in pinned]
 
 
 def _distinct(experts: NDArray[np.integer]) -> list[int]:
@@ -76,9 +44,13 @@ class Pager:
         policy: str = "lru",
     ) -> None:
         self._arena, self._table, self._mover = arena, table, mover
-        self._layers = [_Layer(index, table, policy) for index in range(table.layers)]
+        self._layers = [LayerCache(index, table, policy) for index in range(table.layers)]
         self._fill: Fill | None = None
         self.hits = self.misses = self.bytes_paged_in = 0
+        self.given = [0] * table.layers
+        """Experts of each layer that gave way to KV, ever."""
+        self.lost_pins: list[tuple[int, int]] = []
+        """(layer, expert) whose pin a smaller quota ended; the reader clears it."""
         self.capacity_pages = 0
         self.set_capacity(capacity_pages)
 
@@ -94,7 +66,7 @@ class Pager:
         """Make all of `experts` (of one event; any shape, repeats allowed) resident, group by group.
 
         Yields masks u8[E]; until the next one is asked for, every routed expert with mask 1 is resident and
-        pinned. Each routed expert has mask 1 in exactly one group. A mask may be the live table of residents
+        stays. Each routed expert has mask 1 in exactly one group. A mask may be the live table of residents
         (then it covers more than was asked for): do not keep or change it. While a group is computed the next
         one is read. Raises EbbtideError when a read fails: experts of that read are absent, all others as
         before.
@@ -103,7 +75,7 @@ class Pager:
             self.settle()
         state = self._layers[layer]
         wanted = _distinct(experts)
-        state.policy.touch(wanted)
+        state.touch(wanted)
         resident = state.resident
         missing = [expert for expert in wanted if not resident[expert]]
         self.hits += len(wanted) - len(missing)
@@ -111,19 +83,19 @@ class Pager:
             self.misses += len(missing)
             yield from self._stream(state, [expert for expert in wanted if resident[expert]], missing)
             return
-        state.pinned = wanted
+        state.needed = wanted
         try:
             yield state.mask
         finally:
-            state.unpin(wanted)
+            state.release(wanted)
 
-    def _stream(self, state: _Layer, hits: Sequence[int], missing: Sequence[int]) -> Iterator[U8]:
+    def _stream(self, state: LayerCache, hits: Sequence[int], missing: Sequence[int]) -> Iterator[U8]:
         """Hits first while misses are read; then each group while the next one is read."""
-        group = pinned = hits
+        group = needed = hits
         fill: Fill | None = None
         try:
             while group or missing:
-                state.pinned = pinned = group
+                state.needed = needed = group
                 fill = self._begin(state, missing)
                 if fill is not None:
                     missing = missing[len(fill.experts) :]
@@ -136,7 +108,7 @@ class Pager:
                     yield self._mask(group)
                 group = self._finish(fill) if fill is not None else ()
         finally:
-            state.unpin(pinned)
+            state.release(needed)
             if fill is not None and fill is self._fill:
                 self.settle()
 
@@ -147,9 +119,9 @@ class Pager:
 
     # --- reading ------------------------------------------------------------------------------------------
 
-    def _begin(self, state: _Layer, missing: Sequence[int]) -> Fill | None:
-        """Start reading as many of `missing` as fit beside the pinned; None when that is none."""
-        room = state.slots - len(state.pinned)
+    def _begin(self, state: LayerCache, missing: Sequence[int]) -> Fill | None:
+        """Start reading as many of `missing` as fit beside those that stay; None when that is none."""
+        room = state.room
         # Where not all fit, half a quota at a time lets the next half be read during the computation.
         count = len(missing) if len(missing) <= room else min(room, max(1, state.slots // 2))
         if count <= 0:
@@ -186,15 +158,18 @@ class Pager:
 
     # --- giving and taking pages --------------------------------------------------------------------------
 
-    def _evict_one(self, state: _Layer) -> bool:
+    def _evict_one(self, state: LayerCache) -> bool:
         candidates = state.evictable()
         if not candidates:
             return False
-        pages = self._table.detach(state.index, state.policy.victim(candidates))
+        self._detach(state.index, state.policy.victim(candidates))
+        return True
+
+    def _detach(self, layer: int, expert: int) -> None:
+        pages = self._table.detach(layer, expert)
         # Kernels run on this thread, so no reader is left and the pages are free at once.
         self._arena.set_state(pages, PageState.RETIRING)
         self._arena.release(pages, Tenant.EXPERTS)
-        return True
 
     def _make_free(self, pages: int) -> None:
         """Evict from the layers furthest above their quotas until `pages` are free, or none is above."""
@@ -223,21 +198,79 @@ class Pager:
         self.capacity_pages = pages
         for state, quota in zip(self._layers, slots, strict=True):
             state.slots = quota
+            # Pins give way before anything else does: they may cost speed, never a conversation's memory.
+            while len(state.pinned) > state.most_pins:
+                self.lost_pins.append((state.index, state.pinned.pop()))
 
     def give_pages(self, count: int) -> int:
         """Free `count` pages by evicting, from layers furthest above their quotas first; pages freed.
 
-        May fall short: each layer keeps one expert, and what is pinned or being read stays.
+        May fall short: each layer keeps one expert, and what is pinned or needed now stays.
         """
         self.settle()
         before = self._arena.free_pages
         while self._arena.free_pages < before + count:
             able = [state for state in self._layers if state.count > 1 and state.evictable()]
-            if not able or not self._evict_one(max(able, key=lambda state: state.excess)):
+            state = max(able, key=lambda state: state.excess, default=None)
+            if state is None or not self._evict_one(state):
                 break
+            self.given[state.index] += 1
         return self._arena.free_pages - before
 
+    # --- by hand ------------------------------------------------------------------------------------------
+
+    def pin(self, layer: int, expert: int) -> None:
+        """Make an expert resident and never a victim. Between steps only.
+
+        Raises UsageError when the layer would have no slot left for others, and what a failed read raises.
+        """
+        self.settle()
+        state = self._state(layer, expert)
+        if expert in state.pinned:
+            return
+        state.check_pin()
+        if not state.resident[expert]:
+            fill = self._begin(state, [expert])
+            if fill is None:
+                raise UsageError("No memory is free for this expert now.", hint="Try again later.")
+            self._finish(fill)
+        state.pinned.append(expert)
+
+    def unpin(self, layer: int, expert: int) -> None:
+        """Let an expert be a victim again."""
+        state = self._state(layer, expert)
+        if expert in state.pinned:
+            state.pinned.remove(expert)
+
+    def evict(self, layer: int, expert: int) -> None:
+        """Give up an expert's pages. Between steps only. Raises UsageError if it is pinned or not here."""
+        self.settle()
+        state = self._state(layer, expert)
+        state.check_evict(expert)
+        self._detach(layer, expert)
+
+    def _state(self, layer: int, expert: int) -> LayerCache:
+        if not (0 <= layer < len(self._layers) and 0 <= expert < self._table.experts):
+            raise UsageError(f"There is no expert {expert} in layer {layer}.", hint="Choose another.")
+        return self._layers[layer]
+
     # --- figures and checks -------------------------------------------------------------------------------
+
+    def uses(self) -> NDArray[np.uint32]:
+        """Events that routed to each expert, u32[layers, experts]."""
+        return np.array([state.uses for state in self._layers], np.uint32)
+
+    def pins(self) -> U8:
+        """1 where an expert is pinned, u8[layers, experts]."""
+        pins = np.zeros((len(self._layers), self._table.experts), np.uint8)
+        for state in self._layers:
+            pins[state.index, state.pinned] = 1
+        return pins
+
+    @property
+    def resident_count(self) -> int:
+        """Experts in fast memory."""
+        return sum(state.count for state in self._layers)
 
     @property
     def hit_rate(self) -> float:
@@ -257,10 +290,11 @@ class Pager:
         self._mover.close()
 
     def check_integrity(self) -> None:
-        """Raise AssertionError unless table and arena agree, all fills are over and nothing is pinned."""
+        """Raise AssertionError unless table and arena agree, all fills are over and pins are sound."""
         self._table.check_integrity()
         assert self._fill is None, "a read is open"
         mapped = self._table.mapped_pages()
         assert len(mapped) == self._arena.owned_pages(Tenant.EXPERTS), "expert pages lost or shared"
         assert (self._arena.states(mapped) == PageState.LIVE).all(), "a mapped page is not LIVE"
-        assert not any(state.pinned for state in self._layers), "an expert is pinned"
+        for state in self._layers:
+            state.check_integrity()

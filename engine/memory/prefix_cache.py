@@ -44,6 +44,8 @@ class PrefixCache:
         self._pool, self._block_ids = pool, pool.kv.tokens
         self._children: dict[bytes, _Node] = {}
         self._clock = 0
+        self.dropped_tokens = 0
+        """Positions of prefixes that were given up for want of memory, ever."""
         tenancy.drop_prefixes = self.drop
 
     # --- reuse --------------------------------------------------------------------------------------------
@@ -137,6 +139,7 @@ class PrefixCache:
             _, _, node = heapq.heappop(order)
             self._remove(node)
             freed += len(node.block.pages)
+            self.dropped_tokens += len(node.key) // _ID_BYTES
             parent = node.parent
             if parent is not None and _idle_leaf(parent):
                 heapq.heappush(order, (parent.last_used, id(parent), parent))

@@ -1,12 +1,14 @@
 """Random work on a small memory system against a shadow of what every sequence and expert must contain."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from ebbtide.engine.errors import ContextError, ModelError
+from ebbtide.engine.errors import ContextError, ModelError, UsageError
 from ebbtide.engine.memory.arena import OutOfPagesError, Tenant
 from ebbtide.engine.memory.kv import KvSequence
 from ebbtide.engine.memory.provenance import Lane, Provenance
@@ -139,6 +141,17 @@ class MemoryMachine(RuleBasedStateMachine):
     def give(self, pages: int) -> None:
         free = self.system.arena.free_pages
         assert self.system.pager.give_pages(pages) == self.system.arena.free_pages - free
+
+    @rule(layer=LAYER, expert=st.integers(0, EXPERTS - 1), on=st.booleans())
+    def pin(self, layer: int, expert: int, on: bool) -> None:
+        self.system.source.broken = set()
+        with suppress(UsageError):
+            (self.system.pager.pin if on else self.system.pager.unpin)(layer, expert)
+
+    @rule(layer=LAYER, expert=st.integers(0, EXPERTS - 1))
+    def evict(self, layer: int, expert: int) -> None:
+        with suppress(UsageError):
+            self.system.pager.evict(layer, expert)
 
     @rule()
     def warm(self) -> None:

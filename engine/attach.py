@@ -1,0 +1,78 @@
+"""The door for viewers: find running engines, and read what they show. Imports no torch and no numpy."""
+
+import contextlib
+from collections.abc import Iterator
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import psutil
+
+from ebbtide.engine.errors import EngineDied
+from ebbtide.engine.frames import Card, Frame, family, remove
+
+MAX_FRAME_BYTES = 16 << 20
+
+
+def find_engines(folder: Path) -> list[Card]:
+    """Cards of engines that run, by process id. What dead ones left behind is cleaned up."""
+    return sorted(_living(folder), key=lambda card: card.pid)
+
+
+def _living(folder: Path) -> Iterator[Card]:
+    for path in folder.glob("*.json"):
+        try:
+            card = msgspec.json.decode(path.read_bytes(), type=Card)
+        except (OSError, msgspec.MsgspecError):
+            continue
+        if psutil.pid_exists(card.pid) and path.stem == str(card.pid):
+            yield card
+        else:
+            remove(folder, card)
+
+
+class Viewer:
+    """A connection to one engine. Use as a context manager.
+
+    Raises EngineDied where nobody listens any more; the card of such an engine is cleaned up.
+    """
+
+    def __init__(self, folder: Path, card: Card) -> None:
+        self._pid = card.pid
+        self._decoder = msgspec.msgpack.Decoder(Frame)
+        try:
+            self._connection: Connection[bytes, bytes] = Client(
+                card.address, family(), authkey=bytes.fromhex(card.key)
+            )
+        except (OSError, EOFError, ValueError, AuthenticationError) as error:
+            if isinstance(error, ConnectionRefusedError | FileNotFoundError):
+                remove(folder, card)
+            raise EngineDied(
+                f"engine {card.pid} does not answer ({error})", hint="Start ebbtide, then try again."
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def read(self, timeout_s: float) -> Frame | None:
+        """The next frame, or None after `timeout_s`. Raises EngineDied when the engine ends."""
+        try:
+            if not self._connection.poll(timeout_s):
+                return None
+            return self._decoder.decode(self._connection.recv_bytes(MAX_FRAME_BYTES))
+        except (OSError, EOFError, msgspec.MsgspecError) as error:
+            raise EngineDied(
+                f"engine {self._pid} has ended", hint="Start ebbtide, then try again."
+            ) from error
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.close()

@@ -1,0 +1,100 @@
+"""What the engine decided, in a sentence each: the words of the event log."""
+
+import time
+from collections.abc import Sequence
+
+from ebbtide.engine.messages import Decision, Finished
+from ebbtide.engine.sizes import format_bytes
+
+
+def decision(kind: str, sentence: str, **numbers: float) -> Decision:
+    """A decision of this moment."""
+    return Decision(time.time(), kind, sentence, numbers)
+
+
+def layer_range(layers: Sequence[int]) -> str:
+    """The layers from first to last: "L03" or "L03\N{EN DASH}L29"; they need not be all of those between."""
+    first, last = min(layers), max(layers)
+    return f"L{first:02}" if first == last else f"L{first:02}\N{EN DASH}L{last:02}"
+
+
+def count_of(count: int, noun: str) -> str:
+    """ "1 expert", "38 experts"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def budget_resolved(wish: str, budget: int, fixed: int, room: int, experts: int, held: int) -> Decision:
+    """`fixed`: dense weights and workspace; `room`: the arena, bytes; `held` of `experts` may stay in it."""
+    asked = "" if wish.endswith("B") else f" ({wish})"
+    sentence = (
+        f"Budget {format_bytes(budget)}{asked}: {format_bytes(fixed)} fixed, {format_bytes(room)} to share"
+    )
+    if experts:
+        sentence += f"; room for {held:,} of {count_of(experts, 'expert')}"
+    return decision("budget", sentence, budget_bytes=budget, fixed_bytes=fixed, held=held, experts=experts)
+
+
+def warmed(nbytes: int, seconds: float, resident: int, experts: int) -> Decision:
+    sentence = (
+        f"Read ahead while idle: {format_bytes(nbytes)} in {seconds:.1f} s, "
+        f"{resident:,} of {experts:,} experts resident"
+    )
+    return decision("warm", sentence, bytes=nbytes, seconds=seconds, resident=resident, experts=experts)
+
+
+def prompt_read(tokens: int, cached: int, seconds: float) -> Decision:
+    """`tokens` were computed in `seconds`, after `cached` that were there already."""
+    rate = tokens / seconds if seconds > 0 else 0.0
+    sentence = f"Prompt: {count_of(tokens, 'token')} read in {seconds:.1f} s ({rate:,.0f} tok/s)"
+    if cached:
+        sentence += f", {cached:,} more were still in memory"
+    return decision("prefill", sentence, tokens=tokens, cached=cached, seconds=seconds)
+
+
+def answered(finished: Finished, hits: int, misses: int, moved: int) -> Decision:
+    """`hits`, `misses` and `moved` bytes are those of this request."""
+    sentence = f"Answer: {count_of(finished.usage.completion, 'token')}"
+    rate = finished.timings.decode_tok_s
+    if rate > 0:
+        sentence += f" at {rate:.1f} tok/s"
+    share = hits / (hits + misses) if hits + misses else 1.0
+    if hits + misses:
+        sentence += f"; {share:.0%} of experts were resident, {format_bytes(moved)} moved"
+    return decision("answer", sentence, tok_s=rate, hit_rate=share, bytes=moved)
+
+
+def kv_grew(tokens: tuple[int, int], nbytes: int, given: Sequence[int], experts: tuple[int, int]) -> Decision:
+    """KV took `nbytes` while the context went through `tokens`; `given` experts by layer gave way.
+
+    `experts`: their bytes before and after.
+    """
+    count, layers = sum(given), [layer for layer, number in enumerate(given) if number]
+    sentence = (
+        f"Context {tokens[0]:,} \N{RIGHTWARDS ARROW} {tokens[1]:,}: KV +{format_bytes(nbytes)}, "
+        f"{count_of(count, 'expert')} gave way ({layer_range(layers)}), "
+        f"experts {format_bytes(experts[0])} \N{RIGHTWARDS ARROW} {format_bytes(experts[1])}"
+    )
+    return decision(
+        "kv", sentence, kv_bytes=nbytes, experts=count, expert_bytes=experts[1], context=tokens[1]
+    )
+
+
+def prefixes_dropped(tokens: int) -> Decision:
+    sentence = f"Memory is full: {count_of(tokens, 'cached token')} of earlier chats dropped"
+    return decision("prefix", sentence, tokens=tokens)
+
+
+def pins_lost(pins: Sequence[tuple[int, int]]) -> Decision:
+    names = ", ".join(f"L{layer:02} expert {expert}" for layer, expert in pins[:3])
+    more = f" and {len(pins) - 3} more" if len(pins) > 3 else ""
+    sentence = f"Unpinned, because the context needs the memory: {names}{more}"
+    return decision("unpin", sentence, pins=len(pins))
+
+
+def by_hand(kind: str, done: str, layer: int, expert: int) -> Decision:
+    """A person's wish that was granted; `done` = "pinned", "unpinned" or "evicted"."""
+    return decision(kind, f"L{layer:02} expert {expert} {done} by hand", layer=layer, expert=expert)
+
+
+def refused(reason: str, hint: str) -> Decision:
+    return decision("refused", f"{reason} {hint}")

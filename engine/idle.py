@@ -1,0 +1,51 @@
+"""What the engine does when nobody asks: fill free expert quotas, a small read at a time."""
+
+import time
+from collections.abc import Callable
+
+from ebbtide.engine import decisions
+from ebbtide.engine.errors import EbbtideError
+from ebbtide.engine.memory.arena import Tenant
+from ebbtide.engine.messages import Decision
+from ebbtide.engine.runtime import Runtime
+
+
+class Interrupted(Exception):
+    """Raised by `look` to return to the loop."""
+
+
+class Warming:
+    """Reads experts ahead until every quota is full; may be interrupted and taken up again."""
+
+    def __init__(self, runtime: Runtime, emit: Callable[[Decision], None]) -> None:
+        self._runtime, self._emit = runtime, emit
+        self._seconds, self._bytes = 0.0, 0
+        self.over = runtime.pager is None
+
+    def work(self, look: Callable[[], None]) -> None:
+        """Go on; `look` is called after each read, at a safe point, and may raise Interrupted."""
+        assert self._runtime.pager is not None
+        began, before = time.perf_counter(), self._expert_bytes
+        try:
+            self._runtime.pager.warm(lambda done, total: look())
+            self.over = True
+        except Interrupted:
+            pass
+        except EbbtideError:
+            # The same read will be tried, and its failure reported, when a request needs it.
+            self.over = True
+        self._seconds += time.perf_counter() - began
+        self._bytes += max(self._expert_bytes - before, 0)
+        if self.over and self._bytes:
+            self._tell()
+
+    @property
+    def _expert_bytes(self) -> int:
+        arena = self._runtime.fast.arena
+        return arena.owned_pages(Tenant.EXPERTS) * arena.page_bytes
+
+    def _tell(self) -> None:
+        pager, spec = self._runtime.pager, self._runtime.spec
+        assert pager is not None
+        resident, experts = pager.resident_count, spec.layers * spec.experts
+        self._emit(decisions.warmed(self._bytes, self._seconds, resident, experts))
