@@ -1,0 +1,179 @@
+"""The one connection of a process, behind a lock; and what happens when the disk does not take a change.
+
+Changes are functions of a connection that always do the same: ids and times are chosen before. So a change
+that the disk refuses can be made on a copy in memory, and be repeated on disk when it takes changes again:
+
+    disk:    ... ok ok FULL                      ok (all that was pending, then this one)
+    memory:            copy, change, change, ...
+"""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from ebbtide.app.store.connection import connect_memory, transaction
+from ebbtide.app.store.errors import StoreDamaged, StoreError, store_error
+from ebbtide.app.store.schema import migrate
+
+T = TypeVar("T")
+Change = Callable[[sqlite3.Connection], T]
+
+RETRY_S = 5.0
+"""So often a disk that refused is tried again, since a locked one keeps us waiting each time."""
+COPY_LIMIT_BYTES = 256 << 20
+"""A larger store is not copied to memory: its changes fail while the disk refuses them."""
+
+
+def check_marker(path: Path) -> Path:
+    """File that asks the next start to look the store at `path` over."""
+    return Path(f"{path}-check")
+
+
+class Database:
+    """`disk` None: in memory only, for the reason `trouble`. May be used from any thread."""
+
+    def __init__(
+        self, disk: sqlite3.Connection | None, path: Path, trouble: StoreError | None = None
+    ) -> None:
+        self.path = path
+        self.trouble = trouble
+        """Why changes are kept in memory only at the moment; None when all is well."""
+        self._lock = threading.RLock()
+        self._disk = disk
+        self._memory: sqlite3.Connection | None = None
+        self._pending: list[Change[object]] = []
+        self._tried_at = 0.0
+        if disk is None:
+            self._memory = connect_memory()
+            migrate(self._memory)
+
+    @property
+    def unsaved(self) -> int:
+        """How many changes wait for the disk."""
+        return len(self._pending)
+
+    @property
+    def in_memory(self) -> bool:
+        """There is no file at all."""
+        return self._disk is None
+
+    def read(self, query: Change[T]) -> T:
+        """Run a query. Raises StoreError."""
+        with self._lock:
+            try:
+                return query(self._now())
+            except sqlite3.Error as error:
+                raise self._translated(error) from error
+
+    def write(self, change: Change[T]) -> T:
+        """Make a change in one transaction: on disk, or in memory while that fails. Raises StoreError."""
+        with self._lock:
+            if self._pending and time.monotonic() - self._tried_at >= RETRY_S:
+                self.save_pending()
+            try:
+                return self._apply(change)
+            except sqlite3.Error as error:
+                trouble = self._translated(error)
+                if not trouble.keeps_in_memory or self._memory is not None:
+                    raise trouble from error
+                self._move_to_memory(trouble)
+                return self._apply(change)
+
+    def maintain(self, change: Change[T], *, in_transaction: bool = True) -> T | None:
+        """Make a change that nobody would miss, such as to an index. Returns None where it cannot be made."""
+        with self._lock, suppress(sqlite3.Error):
+            connection = self._now()
+            with transaction(connection) if in_transaction else nullcontext():
+                return change(connection)
+        return None
+
+    def disk_bytes(self) -> int:
+        """Size of the file and its log."""
+        if self._disk is None:
+            return 0
+        files = [Path(f"{self.path}{suffix}") for suffix in ("", "-wal")]
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def save_pending(self) -> bool:
+        """Try to bring to disk what is in memory only. Returns whether all is on disk now."""
+        with self._lock:
+            if self._disk is None or self._memory is None:
+                return self._disk is not None
+            self._tried_at = time.monotonic()
+            try:
+                with transaction(self._disk):
+                    for change in self._pending:
+                        _repeat(self._disk, change)
+            except sqlite3.Error as error:
+                self.trouble = self._translated(error)
+                return False
+            self._leave_memory()
+            return True
+
+    def close(self) -> None:
+        """Save what waits, if the disk takes it, and let the file go."""
+        with self._lock:
+            if self._pending:
+                self.save_pending()
+            for connection in (self._memory, self._disk):
+                if connection is not None:
+                    with suppress(sqlite3.Error):
+                        connection.close()
+
+    def _now(self) -> sqlite3.Connection:
+        """Where the newest state is."""
+        connection = self._memory or self._disk
+        assert connection is not None
+        return connection
+
+    def _apply(self, change: Change[T]) -> T:
+        connection = self._now()
+        with transaction(connection):
+            result = change(connection)
+        if self._memory is not None and self._disk is not None:
+            self._pending.append(change)
+        return result
+
+    def _move_to_memory(self, trouble: StoreError) -> None:
+        """Go on with a copy in memory. Raises `trouble` if there can be none."""
+        assert self._disk is not None
+        memory = connect_memory()
+        try:
+            pages, page_bytes = (
+                self._disk.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+            )
+            if pages * page_bytes > COPY_LIMIT_BYTES:
+                raise trouble
+            self._disk.backup(memory)
+        except (sqlite3.Error, StoreError):
+            memory.close()
+            raise trouble from None
+        self._memory, self.trouble = memory, trouble
+        self._tried_at = time.monotonic()
+
+    def _leave_memory(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
+        self._memory, self.trouble = None, None
+        self._pending.clear()
+
+    def _translated(self, error: sqlite3.Error) -> StoreError:
+        trouble = store_error(error, str(self.path))
+        if isinstance(trouble, StoreDamaged) and self._disk is not None:
+            with suppress(OSError):
+                check_marker(self.path).touch()
+        return trouble
+
+
+def _repeat(connection: sqlite3.Connection, change: Change[object]) -> None:
+    """Make one pending change. One that has lost its object, a chat removed meanwhile, is dropped."""
+    connection.execute("SAVEPOINT pending")
+    try:
+        change(connection)
+    except (StoreError, sqlite3.IntegrityError):
+        connection.execute("ROLLBACK TO pending")
+    connection.execute("RELEASE pending")

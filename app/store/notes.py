@@ -1,0 +1,48 @@
+"""Small texts that must survive: drafts of what is not sent yet, what was sent before, which chat is open."""
+
+import sqlite3
+
+from ebbtide.app.store import chats
+from ebbtide.app.store.records import Chat
+
+NEW_CHAT = ""
+"""In the place of a chat's id: the chat that has not begun yet."""
+_OPEN_CHAT = "open chat"
+
+
+def save_draft(connection: sqlite3.Connection, chat_id: str, text: str, at_ms: int) -> None:
+    """An empty text removes the draft."""
+    if text:
+        connection.execute("INSERT OR REPLACE INTO drafts VALUES (?, ?, ?)", (chat_id, text, at_ms))
+    else:
+        connection.execute("DELETE FROM drafts WHERE chat_id = ?", (chat_id,))
+
+
+def load_draft(connection: sqlite3.Connection, chat_id: str) -> str:
+    """Empty when there is none."""
+    row = connection.execute("SELECT text FROM drafts WHERE chat_id = ?", (chat_id,)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def history(connection: sqlite3.Connection, limit: int, containing: str) -> list[str]:
+    """What the person has written in all chats, the latest first, each text once."""
+    rows = connection.execute("SELECT content FROM messages WHERE role = 'user' ORDER BY id DESC")
+    wanted = containing.casefold()
+    found: dict[str, None] = {}
+    for (text,) in rows:
+        if len(found) >= limit:
+            break
+        if wanted in text.casefold():
+            found.setdefault(text)
+    return list(found)
+
+
+def set_open_chat(connection: sqlite3.Connection, chat_id: str) -> None:
+    """`NEW_CHAT`: none."""
+    connection.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (_OPEN_CHAT, chat_id))
+
+
+def open_chat(connection: sqlite3.Connection) -> Chat | None:
+    """None also when the chat was removed since."""
+    row = connection.execute("SELECT value FROM marks WHERE name = ?", (_OPEN_CHAT,)).fetchone()
+    return chats.find(connection, row[0]) if row else None

@@ -1,0 +1,45 @@
+"""Titles of chats, and the names of files made from them."""
+
+import re
+
+from rich.cells import cell_len, set_cell_size
+
+from ebbtide.app.safe_text import safe_line
+from ebbtide.app.store.records import Chat
+
+TITLE_CELLS = 60
+MAX_TITLE_LENGTH = 200
+"""Characters of a title that a person gives."""
+NAME_LENGTH = 48
+CUT = "…"
+
+
+def given_title(text: str) -> str:
+    """A title as a person typed it: one line without control characters."""
+    return safe_line(text)[:MAX_TITLE_LENGTH].rstrip()
+
+
+def title_of(question: str) -> str:
+    """The first line of a question that has a word in it, cut at a word to what one row can hold."""
+    lines = (safe_line(line) for line in question.splitlines())
+    line = next((line for line in lines if any(map(str.isalnum, line))), safe_line(question))
+    line = line[:MAX_TITLE_LENGTH]
+    return line if cell_len(line) <= TITLE_CELLS else _cut(line)
+
+
+def _cut(line: str) -> str:
+    kept = ""
+    for word in line.split(" "):
+        longer = f"{kept} {word}".strip()
+        if cell_len(longer) >= TITLE_CELLS:
+            break
+        kept = longer
+    if cell_len(kept) < TITLE_CELLS // 2:  # one long word: a path, a script without spaces
+        kept = set_cell_size(line, TITLE_CELLS - 1)
+    return kept.rstrip(" ,;:") + CUT
+
+
+def file_name(chat: Chat, suffix: str) -> str:
+    """ "k7m2qx-why-is-the-sky-blue.md": letters, digits and hyphens, whatever the title is."""
+    words = "-".join(re.findall(r"[^\W_]+", chat.title.lower()))[:NAME_LENGTH].strip("-")
+    return f"{chat.id}-{words}.{suffix}" if words else f"{chat.id}.{suffix}"

@@ -1,0 +1,210 @@
+"""Opening: private files, migrations, stores from the future, damaged files, folders that cannot be used."""
+
+import os
+import sqlite3
+import stat
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ebbtide.app.store import ChatStore, StoreDamaged, StoreTooNew, StoreUnsaved, open_or_memory, open_store
+from ebbtide.app.store.connection import connect
+from ebbtide.app.store.schema import FIRST, MIGRATIONS, migrate
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+
+
+def dump(file: Path) -> list[str]:
+    with closing(sqlite3.connect(file)) as connection:
+        return list(connection.iterdump())
+
+
+@posix
+def test_only_the_owner_can_read_it(file: Path) -> None:
+    previous = os.umask(0)
+    try:
+        with open_store(file) as store:
+            store.create_chat()
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
+    finally:
+        os.umask(previous)
+    assert modes == {"chats.db": 0o600, "chats.db-wal": 0o600, "chats.db-shm": 0o600}
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+@posix
+def test_permissions_that_are_too_wide_are_narrowed(file: Path) -> None:
+    file.parent.mkdir(mode=0o755)
+    file.touch(mode=0o644)
+    open_store(file).close()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_it_writes_ahead_and_overwrites_what_is_deleted(file: Path) -> None:
+    with open_store(file):
+        pass
+    with closing(connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+# --- migrations
+
+
+def old_store(file: Path, version: int) -> None:
+    """A store as ebbtide wrote it at `version`, with a chat in it."""
+    file.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(file)) as connection:
+        for migration in MIGRATIONS[:version]:
+            for statement in migration:
+                connection.execute(statement)
+        connection.execute(
+            "INSERT INTO chats VALUES ('bcdfgh', 'Old chat', 1000, 2000, 'tiny', '', 'Be brief.', 12)"
+        )
+        for message in (
+            (11, "bcdfgh", None, "user", "Why?", "", "complete", "", "", None, None, 1000, 1000, 0),
+            (12, "bcdfgh", 11, "assistant", "Becau", "Hm", "partial", "", "tiny", None, None, 1500, 2000, 0),
+        ):
+            connection.execute(f"INSERT INTO messages VALUES ({', '.join('?' * len(message))})", message)
+        connection.execute("INSERT INTO drafts VALUES ('', 'not sent', 2000)")
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.commit()
+
+
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS) + 1))
+def test_a_store_of_every_version_can_be_opened(file: Path, version: int) -> None:
+    old_store(file, version)
+    with open_store(file) as store:
+        [chat] = store.list_chats()
+        assert (chat.id, chat.title, chat.system, chat.message_count) == (
+            "bcdfgh",
+            "Old chat",
+            "Be brief.",
+            2,
+        )
+        assert [(m.content, m.state) for m in store.path(chat.head_id)] == [
+            ("Why?", "complete"),
+            ("Becau", "partial"),
+        ]
+        assert store.load_draft("") == "not sent"
+        assert [hit.message_id for hit in store.search("becau")] == [12]
+        assert store.add_message(chat.id, 12, "user", "Go on.").id > 12
+
+
+def test_the_first_version_is_never_changed() -> None:
+    """A released migration is history: whoever needs another table appends a migration."""
+    names = [statement.split("(")[0].split()[:3] for statement in FIRST]
+    assert names == [
+        ["CREATE", "TABLE", "chats"],
+        ["CREATE", "INDEX", "chats_by_update"],
+        ["CREATE", "TABLE", "messages"],
+        ["CREATE", "INDEX", "messages_by_parent"],
+        ["CREATE", "INDEX", "messages_of_user"],
+        ["CREATE", "INDEX", "messages_not_indexed"],
+        ["CREATE", "TABLE", "drafts"],
+        ["CREATE", "TABLE", "marks"],
+    ]
+
+
+def test_steps_run_in_order_and_once(file: Path) -> None:
+    steps = (*MIGRATIONS, ("ALTER TABLE chats ADD colour TEXT",), ("UPDATE chats SET colour = 'red'",))
+    old_store(file, 1)
+    for _ in range(2):
+        with closing(connect(file)) as connection:
+            migrate(connection, steps)
+            assert connection.execute("SELECT colour FROM chats").fetchone() == ("red",)
+            assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 2,)
+
+
+def test_a_step_that_fails_leaves_the_old_version(file: Path) -> None:
+    old_store(file, 1)
+    before = dump(file)
+    steps = (*MIGRATIONS, ("ALTER TABLE chats ADD colour TEXT", "ALTER TABLE nowhere ADD x"))
+    with closing(connect(file)) as connection, pytest.raises(sqlite3.OperationalError):
+        migrate(connection, steps)
+    assert dump(file) == before
+
+
+def test_a_newer_store_is_refused_and_left_as_it_is(file: Path) -> None:
+    old_store(file, 1)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+        connection.execute("DROP TABLE marks")
+    before = file.read_bytes()
+    with pytest.raises(StoreTooNew, match="99") as caught:
+        open_store(file)
+    assert "Update ebbtide" in caught.value.hint
+    assert file.read_bytes() == before
+    with open_or_memory(file) as store:
+        assert isinstance(store.trouble, StoreTooNew)
+        chat = store.create_chat()
+        store.add_message(chat.id, None, "user", "in memory")
+        assert store.search("memory") and not store.retry() and store.stats().disk_bytes == 0
+    assert file.read_bytes() == before and [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+# --- damage
+
+
+@pytest.mark.parametrize("damage", [b"no database at all" * 300, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_file_that_is_no_store_is_moved_aside(file: Path, damage: bytes) -> None:
+    file.parent.mkdir()
+    file.write_bytes(damage)
+    with open_store(file) as store:
+        [aside] = file.parent.glob("chats-damaged-*.db")
+        assert str(aside) in store.notice and aside.read_bytes() == damage
+        assert store.list_chats() == [] and store.trouble is None
+        store.create_chat()
+    with open_store(file) as again:
+        assert again.notice == "" and len(again.list_chats()) == 1
+
+
+def full_store(file: Path) -> None:
+    with open_store(file) as store:
+        for number in range(20):
+            chat = store.create_chat(title=f"chat {number}")
+            store.add_message(chat.id, None, "user", f"question {number} " * 500)
+
+
+def test_damage_that_shows_later_is_found_at_the_next_start(file: Path) -> None:
+    full_store(file)
+    whole = file.read_bytes()
+    half = len(whole) // 2 // 4096 * 4096
+    file.write_bytes(whole[:half] + b"\x55" * (len(whole) - half))
+    store = open_store(file)
+    with pytest.raises(StoreDamaged, match="damaged"):
+        for chat in store.list_chats():
+            store.path(chat.head_id)
+        store.search("question 漢")
+    store.close()
+    with open_store(file) as again:
+        [aside] = file.parent.glob("chats-damaged-*.db")
+        assert str(aside) in again.notice and again.list_chats() == []
+        assert again.trouble is None
+
+
+def test_a_truncated_file(file: Path) -> None:
+    full_store(file)
+    file.write_bytes(file.read_bytes()[:6000])
+    with open_or_memory(file) as store:
+        store.create_chat()
+        kept = list(file.parent.glob("chats-damaged-*.db"))
+        assert (len(kept) == 1) == bool(store.notice)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "chats").write_text("a file where the folder should be")
+    file = tmp_path / "chats" / "chats.db"
+    with pytest.raises(StoreUnsaved, match="cannot be kept"):
+        open_store(file)
+    with open_or_memory(file) as store:
+        assert store.trouble is not None and "EBBTIDE_HOME" in store.trouble.hint
+        assert store.create_chat() in store.list_chats()
+
+
+def test_two_stores_in_one_process(file: Path, store: ChatStore) -> None:
+    with open_store(file) as other:
+        chat = store.create_chat(title="seen by both")
+        assert other.list_chats() == [chat]
