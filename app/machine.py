@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ebbtide.engine.disk import free_bytes
+
 INSTRUCTION_SETS = (
     "avx2",
     "fma",
@@ -38,7 +40,8 @@ class Machine:
     memory_available_bytes: int
     memory_limit_bytes: int | None
     """A container's or cgroup's limit, where there is one."""
-    disk_free_bytes: int
+    disk_free_bytes: int | None
+    """None where the file system keeps no count."""
     direct_io: bool
     """Whether files in the models' folder can be read without the page cache."""
     kernels: str | None
@@ -68,7 +71,7 @@ def describe_machine(folder: Path) -> Machine:
         memory_bytes=memory.total,
         memory_available_bytes=memory.available,
         memory_limit_bytes=cgroup_limit(),
-        disk_free_bytes=shutil.disk_usage(place).free,
+        disk_free_bytes=free_bytes(place),
         direct_io=direct_io_works(place),
         kernels=kernels_file(),
         compiler=next((name for name in ("c++", "g++", "clang++", "cl") if shutil.which(name)), None),

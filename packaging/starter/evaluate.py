@@ -2,7 +2,9 @@
 
     python evaluate.py BASE.gguf STARTER.gguf WORK_DIR [--rows 12]
 
-Rows are spread evenly over the held-out files of a domain. Of a chat only the answer counts.
+Rows are spread evenly over the held-out files of a domain. Of a chat only the answer counts. Where the
+dense base has answered `fresh_questions.txt` (chat_answers.py --questions), these answers are a domain of
+their own: no question like them was trained on, and no setting was chosen by them.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from base_model import BaseModel
+from corpus import chat_rows, read_chats
 from file_model import FileModel
 from head_loss import token_losses
 from moe_model import EXPERTS, StarterModel
@@ -24,6 +27,7 @@ from rows import SHARES
 from torch import Tensor
 
 BATCH_ROWS = 8
+FRESH = "fresh_questions"
 QUESTION = "What does a hash table do, and when would you use one?"
 
 
@@ -62,6 +66,21 @@ def spread(rows: NDArray[np.int32], count: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(np.int64))
 
 
+def held_out_rows(work: Path, base: BaseModel) -> dict[str, tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """(rows i32[n, 513], scored i32[n, 512]) by domain."""
+    with np.load(work / "corpus.npz") as arrays:
+        found = {
+            domain: (arrays[f"{domain}.held_out.rows"], arrays[f"{domain}.held_out.scored"])
+            for domain in SHARES
+        }
+    chats = read_chats(work, base.tokenizer(), f"{FRESH}-*.jsonl")
+    packed = list(chat_rows([*chats["train"], *chats["held_out"]]))
+    if packed:
+        tokens, scored = zip(*packed, strict=True)
+        found["chat, fresh questions"] = np.array(tokens, np.int32), np.array(scored, np.int32)
+    return found
+
+
 def sample(starter: Path) -> str:
     """A greedy answer by llama.cpp, or a note that it is not installed."""
     try:
@@ -83,19 +102,17 @@ def main() -> None:
     base = BaseModel(args.base)
     dense, starter = StarterModel(base, rank=0), FileModel(base, args.starter)
     total, found = torch.zeros(0), {}
-    with np.load(args.work / "corpus.npz") as arrays:
-        for domain in SHARES:
-            rows, scored = (arrays[f"{domain}.held_out.{part}"] for part in ("rows", "scored"))
-            chosen = spread(rows, args.rows)
-            before, after = (score(model, rows[chosen], scored[chosen]) for model in (dense, starter))
-            total = total + after.counts if total.numel() else after.counts
-            found[domain] = {
-                "tokens": after.tokens,
-                "dense_perplexity": round(math.exp(before.loss), 3),
-                "starter_perplexity": round(math.exp(after.loss), 3),
-                "entropy": entropies(after.counts),
-            }
-            print(domain, json.dumps(found[domain]), flush=True)
+    for domain, (rows, scored) in held_out_rows(args.work, base).items():
+        chosen = spread(rows, args.rows)
+        before, after = (score(model, rows[chosen], scored[chosen]) for model in (dense, starter))
+        total = total + after.counts if total.numel() else after.counts
+        found[domain] = {
+            "tokens": after.tokens,
+            "dense_perplexity": round(math.exp(before.loss), 3),
+            "starter_perplexity": round(math.exp(after.loss), 3),
+            "entropy": entropies(after.counts),
+        }
+        print(domain, json.dumps(found[domain]), flush=True)
     print("entropy per layer, all domains:", entropies(total))
     report = {"domains": found, "entropy": entropies(total)}
     (args.work / "evaluation.json").write_text(json.dumps(report, indent=1) + "\n")

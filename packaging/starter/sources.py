@@ -1,4 +1,9 @@
-"""The texts: where they come from, under which licence, and which are held out."""
+"""The texts: where they come from, under which licence, and which are held out.
+
+    python sources.py > held-out.txt
+
+prints the held-out ones, for measurements that take any text.
+"""
 
 from __future__ import annotations
 
@@ -118,3 +123,13 @@ def _docstrings(source: str, origin: str, licence: str, name: str) -> Iterator[T
                 parts.append(f"{title}\n\n{docstring}")
     if parts:
         yield Text("documentation", origin, licence, name, "\n\n\n".join(parts))
+
+
+def main() -> None:
+    for text in all_texts():
+        if held_out(text.name):
+            sys.stdout.write(text.text.rstrip() + "\n\n")
+
+
+if __name__ == "__main__":
+    main()

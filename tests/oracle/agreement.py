@@ -51,11 +51,12 @@ def compare(p: F32, q: F32) -> dict[str, float]:
 
 
 def windows_of(model: Path, text: str, count: int, tokens: int) -> list[list[int]]:
-
+    """Windows spread evenly over the text: one of many files is sampled from its start to its end."""
     ids = Tokenizer.from_gguf(open_gguf(model)).encode(text, add_bos=False, parse_special=False)
     if len(ids) < count * tokens:
         sys.exit(f"the text has {len(ids)} tokens, {count * tokens} are needed")
-    return [ids[i * tokens : (i + 1) * tokens] for i in range(count)]
+    starts = np.linspace(0, len(ids) - tokens, count).astype(int).tolist()
+    return [ids[start : start + tokens] for start in starts]
 
 
 def ours_once(runtime: Runtime, ids: list[int], lane: Lane) -> F32:

@@ -197,6 +197,14 @@ def test_a_disk_too_small_is_refused_with_numbers(
     assert not (tmp_path / "p.gguf").exists() and leftovers(tmp_path / "p.gguf") == []
 
 
+def test_a_file_system_that_keeps_no_count_of_its_room_is_tried(
+    model: Path, tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, 0))
+    write_pack(model, tmp_path / "p.gguf", page_bytes=PAGE)
+    assert (tmp_path / "p.gguf").read_bytes() == whole
+
+
 def test_a_disk_that_becomes_full_leaves_no_pack_and_loses_no_work(
     model: Path, tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
