@@ -11,10 +11,12 @@
                          usage=finished.usage, timings=finished.timings)    # state="stopped" or "failed" too
 
     resume      chat = store.last_open_chat(); store.path(chat.head_id); store.load_draft(chat.id)
+                `whole_tree(chat.id)` has all branches, parents before children
     open        store.set_open_chat(chat.id), for `last_open_chat`; `NEW_CHAT` while a chat has not begun
     edit        store.add_message(chat.id, old.parent_id, "user", new_text): a sibling of the old question
     regenerate  store.add_message(chat.id, old.parent_id, "assistant", state="partial"): a sibling too
-    take back   store.set_active(chat.id, question.parent_id)
+    take back   store.withdraw_message(question.id), while nothing follows it
+    leave out   store.set_left_out(ids, True): kept from the model, see `Message.left_out`
     switch      leaf = store.leaf_below(sibling_id); store.set_active(chat.id, leaf); store.path(leaf)
                 `branches(leaf)` has, for every message of a path with alternatives, their ids: "2 of 3"
     fork        store.fork(message_id): a new chat with a copy of the path

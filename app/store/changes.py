@@ -30,6 +30,19 @@ def finish_message(connection: sqlite3.Connection, message_id: int, fields: dict
     return message
 
 
+def withdraw_message(connection: sqlite3.Connection, message_id: int, *, use_index: bool) -> None:
+    """Remove a leaf; the head moves to its newest sibling's end, or to its parent. Raises UnknownMessage."""
+    message = tree.get(connection, message_id)
+    if not tree.remove_leaf(connection, message_id):
+        return
+    if use_index:
+        search.forget(connection, message_id)
+    left = tree.children(connection, message.chat_id, message.parent_id)
+    if chats.get(connection, message.chat_id).head_id == message_id:
+        head_id = tree.leaf_below(connection, left[-1]) if left else message.parent_id
+        chats.set_head(connection, message.chat_id, head_id)
+
+
 def set_active(connection: sqlite3.Connection, chat_id: str, leaf_id: int | None) -> None:
     """Raises UnknownChat, and UnknownMessage for a message of another chat."""
     if leaf_id is not None:

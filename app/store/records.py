@@ -48,6 +48,8 @@ class Message(msgspec.Struct, frozen=True):
     model: str
     usage: Usage | None
     timings: Timings | None
+    left_out: bool
+    """It stays in the chat but is not sent to the model."""
     created_ms: int
     updated_ms: int
 

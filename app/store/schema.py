@@ -34,6 +34,7 @@ FIRST = (
         model TEXT NOT NULL,
         usage TEXT,
         timings TEXT,
+        left_out INTEGER NOT NULL,
         created_ms INTEGER NOT NULL,
         updated_ms INTEGER NOT NULL,
         indexed INTEGER NOT NULL DEFAULT 0,

@@ -74,6 +74,10 @@ def index_batch(connection: sqlite3.Connection) -> int:
     return len(rows)
 
 
+def forget(connection: sqlite3.Connection, message_id: int) -> None:
+    connection.execute("DELETE FROM message_index WHERE rowid = ?", (message_id,))
+
+
 def forget_removed(connection: sqlite3.Connection) -> None:
     """Take out of the index what is no message any more, words included."""
     connection.execute("DELETE FROM message_index WHERE rowid NOT IN (SELECT id FROM messages)")

@@ -142,6 +142,7 @@ class ChatStore:
             model=whole_text(model),
             usage=None,
             timings=None,
+            left_out=False,
             created_ms=now,
             updated_ms=now,
         )
@@ -179,6 +180,19 @@ class ChatStore:
         message = self._database.write(lambda c: changes.finish_message(c, message_id, fields))
         self._index()
         return message
+
+    def withdraw_message(self, message_id: int) -> None:
+        """Remove a message that nothing follows; its newest sibling, or else its parent, is shown instead.
+
+        One that another app has gone on from stays. Raises UnknownMessage.
+        """
+        use = self._use_index
+        self._database.write(lambda c: changes.withdraw_message(c, message_id, use_index=use))
+
+    def set_left_out(self, message_ids: Iterable[int], left_out: bool) -> None:
+        """Whether the messages are kept from the model; they stay in the chat."""
+        ids = list(message_ids)
+        self._database.write(lambda connection: tree.set_left_out(connection, ids, left_out))
 
     def get_message(self, message_id: int) -> Message:
         return self._database.read(lambda connection: tree.get(connection, message_id))

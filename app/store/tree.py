@@ -1,13 +1,14 @@
 """The table of messages: a tree per chat. Functions of a connection; changes belong inside a transaction.
 
-A message never changes its parent, and no message is removed alone: editing a question or asking for another
-answer adds a sibling. A branch is named by its leaf.
+A message never changes its parent, and only a leaf can be removed alone: editing a question or asking for
+another answer adds a sibling. A branch is named by its leaf.
 
     question ── answer ── question 2 ── answer 2
                      ╰──── question 2, edited ── answer
 """
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -31,7 +32,12 @@ _REPLACE = """
         updated_ms = :updated_ms, indexed = 0
     WHERE id = :id
 """
-_SIBLING_IDS = "SELECT id FROM messages WHERE chat_id = ? AND parent_id IS ? ORDER BY id"
+_REMOVE_LEAF = """
+    DELETE FROM messages WHERE id = ?1 AND NOT EXISTS (
+        SELECT 1 FROM messages AS m WHERE m.chat_id = messages.chat_id AND m.parent_id = messages.id
+    )
+"""
+_CHILDREN = "SELECT id FROM messages WHERE chat_id = ? AND parent_id IS ? ORDER BY id"
 _PATH = f"""
     WITH RECURSIVE up (id, parent_id, height) AS (
         SELECT id, parent_id, 0 FROM messages WHERE id = ?
@@ -70,6 +76,17 @@ def replace(connection: sqlite3.Connection, message: Message) -> None:
         raise UnknownMessage(message.id)
 
 
+def set_left_out(connection: sqlite3.Connection, message_ids: Iterable[int], left_out: bool) -> None:
+    """Those that are not there any more are passed over."""
+    rows = [(left_out, message_id) for message_id in message_ids]
+    connection.executemany("UPDATE messages SET left_out = ? WHERE id = ?", rows)
+
+
+def remove_leaf(connection: sqlite3.Connection, message_id: int) -> bool:
+    """Remove a message that has no children. Returns whether it was removed."""
+    return connection.execute(_REMOVE_LEAF, (message_id,)).rowcount > 0
+
+
 def get(connection: sqlite3.Connection, message_id: int) -> Message:
     """Raises UnknownMessage."""
     row = connection.execute(f"SELECT {NAMES} FROM messages WHERE id = ?", (message_id,)).fetchone()
@@ -86,25 +103,22 @@ def path(connection: sqlite3.Connection, leaf_id: int) -> list[Message]:
     return messages
 
 
+def children(connection: sqlite3.Connection, chat_id: str, parent_id: int | None) -> list[int]:
+    """Their ids, oldest first; with `parent_id` None those of the roots."""
+    rows = connection.execute(_CHILDREN, (chat_id, parent_id))
+    return [row[0] for row in rows]
+
+
 def siblings(connection: sqlite3.Connection, message_id: int) -> list[Message]:
     """The children of its parent, itself included, oldest first. Raises UnknownMessage."""
     message = get(connection, message_id)
-    rows = connection.execute(
-        f"SELECT {NAMES} FROM messages WHERE chat_id = ? AND parent_id IS ? ORDER BY id",
-        (message.chat_id, message.parent_id),
-    )
-    return [_message(row) for row in rows]
+    return [get(connection, sibling) for sibling in children(connection, message.chat_id, message.parent_id)]
 
 
 def branches(connection: sqlite3.Connection, leaf_id: int) -> dict[int, list[int]]:
     """For each message of a path that has siblings: the ids of all of them. Raises UnknownMessage."""
-    found: dict[int, list[int]] = {}
-    for message in path(connection, leaf_id):
-        rows = connection.execute(_SIBLING_IDS, (message.chat_id, message.parent_id))
-        ids = [row[0] for row in rows]
-        if len(ids) > 1:
-            found[message.id] = ids
-    return found
+    ids = {m.id: children(connection, m.chat_id, m.parent_id) for m in path(connection, leaf_id)}
+    return {message_id: siblings for message_id, siblings in ids.items() if len(siblings) > 1}
 
 
 def leaf_below(connection: sqlite3.Connection, message_id: int) -> int:
@@ -134,7 +148,7 @@ def _row(message: Message) -> dict[str, Any]:
 def _message(row: tuple[Any, ...]) -> Message:
     values = dict(zip(FIELDS, row, strict=True))
     values |= {"usage": _from_json(values["usage"], Usage), "timings": _from_json(values["timings"], Timings)}
-    return Message(**values)
+    return Message(**values | {"left_out": bool(values["left_out"])})
 
 
 def _to_json(value: Usage | Timings | None) -> str | None:

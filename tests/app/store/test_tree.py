@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ebbtide.app.store import ChatStore, Message, Role, open_store
+from ebbtide.app.store import ChatStore, Message, Role, UnknownMessage, open_store
 
 
 def contents(messages: list[Message]) -> list[str]:
@@ -54,6 +54,43 @@ def test_a_fork_is_a_chat_of_its_own(store: ChatStore) -> None:
     assert store.get_chat(chat.id).message_count == 3
     store.delete_chat(chat.id)
     assert contents(store.path(store.get_chat(fork.id).head_id)) == ["q", "a", "only here"]
+
+
+def test_a_message_can_be_withdrawn_while_nothing_follows(store: ChatStore) -> None:
+    chat = store.create_chat()
+    question = say(store, chat.id, None, "user", "first")
+    answer = say(store, chat.id, question, "assistant", "a")
+    edited = say(store, chat.id, None, "user", "second wording")
+    assert store.search("wording")
+    store.withdraw_message(edited.id)
+    assert store.search("wording") == []
+    assert store.get_chat(chat.id).head_id == answer.id, "the newest sibling's branch is shown"
+    store.withdraw_message(question.id)
+    assert contents(store.whole_tree(chat.id)) == ["first", "a"], "another app has gone on from it"
+    store.withdraw_message(answer.id)
+    assert store.get_chat(chat.id).head_id == question.id
+    store.withdraw_message(question.id)
+    assert store.get_chat(chat.id).head_id is None
+    with pytest.raises(UnknownMessage):
+        store.withdraw_message(question.id)
+
+
+def test_withdrawing_elsewhere_leaves_the_head(store: ChatStore) -> None:
+    chat = store.create_chat()
+    question = say(store, chat.id, None, "user", "first")
+    other = say(store, chat.id, None, "user", "other")
+    store.set_active(chat.id, question.id)
+    store.withdraw_message(other.id)
+    assert store.get_chat(chat.id).head_id == question.id
+
+
+def test_messages_can_be_left_out(store: ChatStore) -> None:
+    chat = store.create_chat()
+    messages = [say(store, chat.id, None, "user", text) for text in "abc"]
+    store.set_left_out([messages[0].id, messages[2].id, 77], True)
+    store.set_left_out([messages[2].id], False)
+    assert [m.left_out for m in store.whole_tree(chat.id)] == [True, False, False]
+    assert store.path(store.fork(messages[0].id).head_id)[0].left_out
 
 
 def test_ids_rise_when_the_clock_is_set_back(store: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
