@@ -8,7 +8,7 @@ from pathlib import Path
 from ebbtide.app.model_places import FoundModel, find_foreign_models, flat_models
 from ebbtide.app.paths import Paths
 from ebbtide.app.starter import STARTER, is_starter, starter_file
-from ebbtide.engine.errors import ModelError
+from ebbtide.engine.errors import ModelError, UsageError
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
@@ -16,8 +16,12 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 def resolve(name: str, paths: Paths) -> Path:
     """The file that `name` means. The starter's path is returned even while the file is missing.
 
-    Raises ModelError (exit code 3) with a hint when nothing is found, or when a name means several files.
+    Raises ModelError (exit code 3) with a hint when nothing is found, or when a name means several files, and
+    UsageError for an empty name, which is most likely an empty variable of a script.
     """
+    if not name.strip():
+        hint = "Give a path or a name that `ebbtide ls` lists; leave MODEL out for the default."
+        raise UsageError("MODEL is empty", hint=hint)
     if name == STARTER:
         return starter_file(paths)
     path, is_folder = Path(name), False

@@ -25,7 +25,7 @@ RESERVE_SHARE = 0.1
 def doctor(context: AppContext, file: str | None, as_json: bool) -> None:
     """Explain this machine; with FILE, also what would happen with it."""
     machine = describe_machine(context.paths.models)
-    facts = facts_of(context, file) if file else None
+    facts = facts_of(context, file) if file is not None else None
     if as_json:
         result: dict[str, Any] = {"machine": machine.as_object()}
         if facts is not None:

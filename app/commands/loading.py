@@ -33,7 +33,7 @@ def needs_fetching(context: AppContext, load: Load) -> bool:
 
 def find_load(context: AppContext, model: str | None, flags: EngineFlags) -> Load:
     """Find the file and complete the command; only the starter's file may be missing."""
-    path = resolve(model or context.settings.engine.model, context.paths)
+    path = resolve(context.settings.engine.model if model is None else model, context.paths)
     load = flags.load(str(path), context.settings, str(context.paths.cache))
     if load.pack == "ask" and is_starter(path, context.paths):
         return msgspec.structs.replace(load, pack="yes")

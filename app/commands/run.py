@@ -55,7 +55,7 @@ def run(
     sampling = choice.sampling(context.settings)
     turns = [Turn("system", whole_text(system))] if system else []
     turns.append(Turn("user", _read_prompt(prompt)))
-    load = prepare_load(context, model_flag or model, flags)
+    load = prepare_load(context, model if model_flag is None else model_flag, flags)
     with open_session(context, load) as (session, _):
         request = Generate(
             session.next_request_id(),

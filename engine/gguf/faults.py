@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from ebbtide.engine.errors import ModelError
-
-FETCH_AGAIN = "Download the file again and compare its size or checksum with the source."
+from ebbtide.engine.gguf.remedy import remedy
 
 
 def shown(text: str, limit: int = 80) -> str:
@@ -20,13 +19,13 @@ def file_name(path: Path) -> str:
 
 def damaged(path: Path, what: str) -> ModelError:
     """The bytes contradict themselves or the format."""
-    return ModelError(f"{file_name(path)} is damaged: {what}", hint=FETCH_AGAIN)
+    return ModelError(f"{file_name(path)} is damaged: {what}", hint=remedy(path))
 
 
 def truncated(path: Path, what: str, wanted: int, size: int) -> ModelError:
     """`what` needs `wanted` bytes of a file that has `size`."""
     what = f"{what} reaches to byte {wanted}, but the file has only {size} bytes"
-    return ModelError(f"{file_name(path)} is cut short: {what}", hint=FETCH_AGAIN)
+    return ModelError(f"{file_name(path)} is cut short: {what}", hint=remedy(path))
 
 
 def unsupported(path: Path, what: str, hint: str) -> ModelError:

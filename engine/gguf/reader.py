@@ -13,7 +13,6 @@ from gguf.constants import GGUF_DEFAULT_ALIGNMENT, Keys
 from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf.cursor import Cursor
 from ebbtide.engine.gguf.faults import (
-    FETCH_AGAIN,
     damaged,
     file_name,
     shown,
@@ -22,6 +21,7 @@ from ebbtide.engine.gguf.faults import (
     wrong_value,
 )
 from ebbtide.engine.gguf.file import GgufFile
+from ebbtide.engine.gguf.remedy import remedy, remedy_by
 from ebbtide.engine.gguf.tensors import place_tensors, read_tensors
 from ebbtide.engine.gguf.values import Metadata, read_metadata
 
@@ -72,10 +72,11 @@ def _read(cursor: Cursor) -> GgufFile:
         raise damaged(path, f"its header claims {tensor_count} tensors and {key_count} keys")
     metadata = read_metadata(cursor, key_count)
     _refuse_parts(path, metadata)
-    infos = read_tensors(cursor, tensor_count)
-    alignment = _alignment(path, metadata)
-    start = -(-cursor.position // alignment) * alignment
-    tensors = place_tensors(path, infos, start, alignment, cursor.size)
+    with remedy_by(metadata):
+        infos = read_tensors(cursor, tensor_count)
+        alignment = _alignment(path, metadata)
+        start = -(-cursor.position // alignment) * alignment
+        tensors = place_tensors(path, infos, start, alignment, cursor.size)
     return GgufFile(path, version, cursor.size, alignment, start, metadata, tensors)
 
 
@@ -92,7 +93,7 @@ def _read_version(cursor: Cursor) -> int:
 
 def _check_magic(cursor: Cursor) -> None:
     if cursor.size == 0:
-        raise ModelError(f"{file_name(cursor.path)} is empty", hint=FETCH_AGAIN)
+        raise ModelError(f"{file_name(cursor.path)} is empty", hint=remedy(cursor.path))
     magic = cursor.raw(min(4, cursor.size))
     if magic == _MAGIC:
         return

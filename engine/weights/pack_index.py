@@ -8,15 +8,14 @@ import msgspec
 
 from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf import GgufFile
+from ebbtide.engine.gguf.remedy import PACK_SUFFIX
 from ebbtide.engine.model.mapping import Kind
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.source import Shapes
 from ebbtide.kernels.layout import FORMATS, BlockLayout, MatrixShape, block_layout
 
 PACK_VERSION = 1
-VERSION_KEY = "ebbtide.pack.version"
 INDEX_KEY = "ebbtide.pack.index"
-PACK_SUFFIX = ".pack.gguf"
 REPORT_TENSOR = "report"
 """Notices as JSON, padded with spaces: they are known only when the header has long been written."""
 REPORT_BYTES = 4096

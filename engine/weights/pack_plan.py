@@ -10,6 +10,7 @@ import msgspec
 from gguf.constants import GGMLQuantizationType, Keys
 
 from ebbtide.engine.gguf import KeyType
+from ebbtide.engine.gguf.remedy import PACK_KEY
 from ebbtide.engine.model.mapping import KINDS, Kind, Parts
 from ebbtide.engine.weights.direct import DIRECT_ALIGN
 from ebbtide.engine.weights.gguf_header import NUMBER, TEXT, Entry, encode_header
@@ -19,7 +20,6 @@ from ebbtide.engine.weights.pack_index import (
     PACK_VERSION,
     REPORT_BYTES,
     REPORT_TENSOR,
-    VERSION_KEY,
     PackIndex,
     bank_tensor,
     block_tensor,
@@ -131,7 +131,7 @@ def _keys(source: GgufSource, index: PackIndex) -> dict[str, tuple[KeyType, obje
     metadata = source.file.metadata
     keys = {key: (metadata.types[key], metadata[key]) for key in metadata}
     keys[Keys.General.ALIGNMENT] = (NUMBER, DIRECT_ALIGN)
-    keys[VERSION_KEY] = (NUMBER, PACK_VERSION)
+    keys[PACK_KEY] = (NUMBER, PACK_VERSION)
     keys[INDEX_KEY] = (TEXT, msgspec.json.encode(index).decode())
     return keys
 

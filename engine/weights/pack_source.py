@@ -9,6 +9,7 @@ import numpy as np
 
 from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf import GgufFile, open_gguf
+from ebbtide.engine.gguf.remedy import PACK_AGAIN, PACK_KEY
 from ebbtide.engine.model.mapping import KINDS, Kind
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.codes import F32, U8
@@ -18,7 +19,6 @@ from ebbtide.engine.weights.pack_index import (
     PACK_VERSION,
     REPORT_BYTES,
     REPORT_TENSOR,
-    VERSION_KEY,
     PackIndex,
     bank_tensor,
     block_tensor,
@@ -27,8 +27,6 @@ from ebbtide.engine.weights.pack_index import (
 )
 from ebbtide.engine.weights.source import check_targets, extent_range, vector_bytes
 from ebbtide.kernels.layout import BlockLayout
-
-_PACK_AGAIN = "Remove the pack and make it again with `ebbtide pack`."
 
 
 class PackSource:
@@ -120,7 +118,7 @@ class PackSource:
 
 def is_pack(file: GgufFile) -> bool:
     """Was this file written by `write_pack`?"""
-    return VERSION_KEY in file.metadata
+    return PACK_KEY in file.metadata
 
 
 def open_pack(path: Path) -> PackSource:
@@ -130,11 +128,11 @@ def open_pack(path: Path) -> PackSource:
 
 def read_index(file: GgufFile) -> PackIndex:
     """What a pack says about itself. Raises ModelError when it is damaged or has another version."""
-    version = file.require_int(VERSION_KEY)
+    version = file.require_int(PACK_KEY)
     if version != PACK_VERSION:
         raise ModelError(
             f"{file.path.name} is a pack of version {version}; this ebbtide reads version {PACK_VERSION}",
-            hint=_PACK_AGAIN,
+            hint=PACK_AGAIN,
         )
     try:
         index = msgspec.json.decode(file.require_str(INDEX_KEY), type=PackIndex)
@@ -152,4 +150,4 @@ def read_index(file: GgufFile) -> PackIndex:
 
 
 def _damaged(path: Path, what: str) -> ModelError:
-    return ModelError(f"The pack {path.name} is damaged: {what}", hint=_PACK_AGAIN)
+    return ModelError(f"The pack {path.name} is damaged: {what}", hint=PACK_AGAIN)

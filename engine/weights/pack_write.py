@@ -11,11 +11,12 @@ import numpy as np
 
 from ebbtide.engine.errors import FitError, ModelError, UsageError
 from ebbtide.engine.gguf import open_gguf
+from ebbtide.engine.gguf.remedy import PACK_SUFFIX
 from ebbtide.engine.sizes import format_bytes
 from ebbtide.engine.weights.codes import U8
 from ebbtide.engine.weights.convert import Losses, Put, convert_block
 from ebbtide.engine.weights.gguf_source import GgufSource
-from ebbtide.engine.weights.pack_index import PACK_SUFFIX, identify
+from ebbtide.engine.weights.pack_index import identify
 from ebbtide.engine.weights.pack_part import PartFile
 from ebbtide.engine.weights.pack_plan import PackPlan, Unit, encode_report, plan_pack
 from ebbtide.engine.weights.pack_source import is_pack

@@ -162,6 +162,31 @@ def test_rm_takes_the_pack_of_the_model_only(cli: Cli, model: str, home: Path) -
     assert not own.exists() and not Path(f"{own}.part").exists() and other.exists()
 
 
+@pytest.mark.parametrize("name", ["", " "])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "-p", "hi"],
+        ["chat"],
+        ["show"],
+        ["doctor"],
+        ["pack"],
+        ["rm"],
+        ["bench"],
+        ["eval", "--text", __file__],
+    ],
+)
+def test_an_empty_model_is_a_usage_error(cli: Cli, arguments: list[str], name: str) -> None:
+    result = cli(*arguments, name)
+    assert result.code == 2 and "MODEL is empty" in result.err and "ebbtide ls" in result.err
+
+
+def test_an_empty_model_flag_is_a_usage_error(cli: Cli, model: str) -> None:
+    assert cli("run", "--model", "", "-p", "hi").code == 2
+    assert cli("", "--plain").code == 2
+    assert cli("run", model, "--model", "", "-p", "hi").code == 2
+
+
 def test_broken_settings_are_a_usage_error(cli: Cli, home: Path, model: str) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config" / "settings.toml").write_text("[engine]\nbudget = 3\n")

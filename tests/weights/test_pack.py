@@ -13,9 +13,10 @@ import pytest
 
 from ebbtide.engine.errors import FitError, ModelError, UsageError
 from ebbtide.engine.gguf import open_gguf
+from ebbtide.engine.gguf.remedy import PACK_KEY
 from ebbtide.engine.weights import pack_write
 from ebbtide.engine.weights.gguf_source import GgufSource
-from ebbtide.engine.weights.pack_index import VERSION_KEY, pack_path_for
+from ebbtide.engine.weights.pack_index import pack_path_for
 from ebbtide.engine.weights.pack_part import PartFile
 from ebbtide.engine.weights.pack_plan import plan_pack
 from ebbtide.engine.weights.pack_source import is_pack, open_pack
@@ -265,7 +266,7 @@ def replaced(data: bytes, old: bytes, new: bytes) -> bytes:
 
 
 def test_damaged_packs_are_refused(tmp_path: Path, whole: bytes) -> None:
-    at = whole.index(VERSION_KEY.encode()) + len(VERSION_KEY) + 4
+    at = whole.index(PACK_KEY.encode()) + len(PACK_KEY) + 4
     unreadable = "index is not readable"
     cases = [
         (unreadable, replaced(whole, b'"page_bytes":4096', b'"page_bytes":"x6"')),
@@ -285,6 +286,19 @@ def test_damaged_packs_are_refused(tmp_path: Path, whole: bytes) -> None:
         assert caught.value.hint
 
 
+@pytest.mark.parametrize("keep", [0, 3, 100, 9000, -5000])
+@pytest.mark.parametrize("name", ["own.pack.gguf", "m.gguf"])
+def test_a_damaged_pack_is_to_be_made_again(tmp_path: Path, whole: bytes, name: str, keep: int) -> None:
+    """By its name, or by its keys if these can still be read."""
+    damaged = tmp_path / name
+    damaged.write_bytes(whole[:keep])
+    with pytest.raises(ModelError) as caught:
+        open_gguf(damaged)
+    known = name.endswith(".pack.gguf") or keep not in (0, 3, 100)
+    assert ("`ebbtide pack" in caught.value.hint) == known
+    assert ("Download" in caught.value.hint) != known
+
+
 def test_pages_that_direct_reads_cannot_fill_are_refused(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="pages of 5000 bytes"):
         write_pack(model, tmp_path / "p.gguf", page_bytes=5000)
@@ -297,7 +311,7 @@ def test_a_dense_model_can_be_packed(tmp_path: Path) -> None:
 
 
 def test_a_plain_model_is_not_a_pack(model: Path) -> None:
-    with pytest.raises(ModelError, match=VERSION_KEY):
+    with pytest.raises(ModelError, match=PACK_KEY):
         open_pack(model)
 
 
