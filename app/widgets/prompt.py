@@ -24,8 +24,9 @@ class Prompt(TextArea):
         "ctrl+c": "interrupt",
         "ctrl+d": "end",
     }
-    """Keys that the prompt takes itself, in the order in which they were typed. As bindings they would be run
-    by the application, before letters that were typed earlier and still wait in the prompt's queue."""
+    """What keys do here; those of `TextArea` (arrows, Backspace, Home ...) stay as they are. The prompt takes
+    both itself, in the order in which they were typed. As bindings they would be run by the application:
+    before letters that still wait in the prompt's queue, or after letters that were typed later."""
 
     @dataclass
     class Submitted(Message):
@@ -56,11 +57,15 @@ class Prompt(TextArea):
         self._draft = ""
 
     async def _on_key(self, event: events.Key) -> None:
-        action = self.ACTIONS.get(event.key)
+        action = self.ACTIONS.get(event.key) or self._bound_action(event.key)
         if action is not None:
             event.stop()
             event.prevent_default()
             await self.run_action(action)
+
+    def _bound_action(self, key: str) -> str | None:
+        """What `TextArea` binds to `key`."""
+        return next((binding.action for binding in self._bindings.key_to_bindings.get(key, ())), None)
 
     def remember(self, text: str) -> None:
         """Put `text` one Up away."""

@@ -5,7 +5,7 @@ from textual.color import Color
 from textual.theme import Theme
 
 from ebbtide.app.themes import DARK, LIGHT, theme_name
-from tests.helpers.chat_host import chat_app, ready
+from tests.helpers.chat_host import chat_app, ready, settled, until
 from tests.helpers.fake_engine import Script
 
 ENOUGH_CONTRAST = 4.5
@@ -58,13 +58,12 @@ async def test_a_theme_chosen_in_the_app_is_remembered() -> None:
     async with app.run_test() as pilot:
         assert set(app.available_themes) == {DARK.name, LIGHT.name}
         app.theme = LIGHT.name
-        await pilot.pause()
-        assert remembered[-1:] == ["light"]
+        await until(pilot, lambda: remembered[-1:] == ["light"])
 
 
 async def test_changing_the_theme_keeps_the_chat() -> None:
     async with chat_app(Script()).run_test() as pilot:
         await ready(pilot)
         pilot.app.theme = LIGHT.name
-        await pilot.pause()
+        await settled(pilot)
         assert pilot.app.screen.has_class("-light-mode") or not pilot.app.current_theme.dark

@@ -8,6 +8,7 @@ from ebbtide.app.chat_app import ChatApp
 from ebbtide.app.themes import DARK, install_themes
 from ebbtide.app.widgets.transcript import Transcript
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
+from tests.helpers.chat_host import settled, until
 
 DOCUMENT = """\
 # Title
@@ -70,14 +71,14 @@ async def stream(pilot: Pilot[None], answer: AnswerTurn, text: str, size: int = 
         if number % 5 == 0:
             await answer.draw()
     await answer.draw()
-    await pilot.pause()
+    await settled(pilot)
 
 
 async def new_answer(pilot: Pilot[None], host: Host) -> AnswerTurn:
     await host.transcript.add(UserTurn("question"))
     answer = AnswerTurn()
     await host.transcript.add(answer)
-    await pilot.pause()
+    await settled(pilot)
     return answer
 
 
@@ -87,13 +88,13 @@ async def test_streamed_markdown_ends_like_markdown_rendered_at_once() -> None:
         answer = await new_answer(pilot, host)
         await stream(pilot, answer, DOCUMENT)
         await answer.finish()
-        await pilot.pause()
+        await settled(pilot)
         streamed, source = host.lines(), answer.query_one(Markdown).source
         await host.transcript.clear()
         answer = await new_answer(pilot, host)
         answer.push(DOCUMENT)
         await answer.finish()
-        await pilot.pause()
+        await settled(pilot)
         assert source == DOCUMENT
         assert streamed == host.lines()
         assert any("Last words" in line for line in streamed)
@@ -117,7 +118,7 @@ async def test_the_end_is_followed_and_a_short_chat_stands_at_the_top() -> None:
         await stream(pilot, answer, "short")
         assert host.transcript.scroll_y == 0 and "question" in host.lines()[1]
         await stream(pilot, answer, "\n\nparagraph" * 40)
-        assert host.transcript.scroll_y == host.transcript.max_scroll_y > 0
+        await until(pilot, lambda: host.transcript.scroll_y == host.transcript.max_scroll_y > 0)
 
 
 async def test_the_view_stays_where_the_reader_scrolled_to_for_a_thousand_tokens() -> None:
@@ -125,15 +126,17 @@ async def test_the_view_stays_where_the_reader_scrolled_to_for_a_thousand_tokens
     async with host.run_test() as pilot:
         answer = await new_answer(pilot, host)
         await stream(pilot, answer, "\n\n".join(f"paragraph {number}" for number in range(30)))
+        await until(pilot, lambda: host.transcript.scroll_y == host.transcript.max_scroll_y > 0)
         host.transcript.scroll_page_up(animate=False)
-        await pilot.pause()
+        await until(pilot, lambda: host.transcript.scroll_y < host.transcript.max_scroll_y)
+        await settled(pilot)
         top, size = host.lines()[0:10], host.transcript.max_scroll_y
         await stream(pilot, answer, "one more token " * 1000)
-        assert host.transcript.max_scroll_y > size + 100
+        await until(pilot, lambda: host.transcript.max_scroll_y > size + 100)
         assert host.lines()[0:10] == top
         await host.transcript.add(Note("a note"))
-        await pilot.pause()
+        await settled(pilot)
         assert host.lines()[0:10] == top
         await host.transcript.add(UserTurn("a new question"))
-        await pilot.pause()
-        assert host.transcript.scroll_y == host.transcript.max_scroll_y
+        await settled(pilot)
+        await until(pilot, lambda: host.transcript.scroll_y == host.transcript.max_scroll_y)
