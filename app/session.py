@@ -117,8 +117,8 @@ class Session:
             elif isinstance(event, Snapshot):
                 on_snapshot(event)
 
-        self._client.send(request)
         try:
+            self._client.send(request)
             return self._await(Finished, request.request_id, see)
         except (*STOPPING, BrokenPipeError):
             self.unfinished = self._cancel(request.request_id)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import IO
 
 TAIL_LINES = 40
+END_WAIT_S = 1.0
+"""How long the end of the stream is waited for: a process that was left behind may hold it open."""
 MAX_LOG_BYTES = 1 << 20
 """A log longer than this is moved to `NAME.old` when the next process starts."""
 
@@ -31,11 +33,11 @@ class StderrLog:
 
     def tail(self) -> tuple[str, ...]:
         """The last lines, once the stream has ended or a second has passed."""
-        self._thread.join(1.0)
+        self._thread.join(END_WAIT_S)
         return tuple(self._lines)
 
     def close(self) -> None:
-        self._thread.join(1.0)
+        self._thread.join(END_WAIT_S)
         if self._file is not None and not self._thread.is_alive():
             self._file.close()
 

@@ -4,21 +4,25 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from ebbtide.engine import stderr_log
 from ebbtide.engine.client import ClientEvent, Died, EngineClient, describe_exit
 from ebbtide.engine.errors import ContextError, EngineDied, UsageError
 from ebbtide.engine.messages import Cancel, Finished, Generate, Load, Loaded, Token
 from ebbtide.engine.wire import MAX_FRAME_BYTES
 from tests.helpers.app_types import MakeClient
 from tests.helpers.fake_engine import Script, command_line
+from tests.helpers.waiting import PATIENCE_S, wait_for_end, wait_until
 
-PATIENCE_S = 20.0
+
+@pytest.fixture(autouse=True)
+def patient_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last lines are asserted below, so they are waited for even on a slow machine."""
+    monkeypatch.setattr(stderr_log, "END_WAIT_S", PATIENCE_S)
 
 
 def until(client: EngineClient, kind: type[ClientEvent]) -> list[ClientEvent]:
@@ -29,13 +33,6 @@ def until(client: EngineClient, kind: type[ClientEvent]) -> list[ClientEvent]:
         assert event is not None, f"no {kind.__name__} after {seen}"
         seen.append(event)
     return seen
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_load_and_generate(make_client: MakeClient) -> None:
@@ -87,7 +84,7 @@ def test_restart_after_death_and_no_old_event(make_client: MakeClient) -> None:
     client = make_client(Script(answer="a b c d", die_after_tokens=1))
     client.send(Generate(1, text="hi"))
     until(client, Token)
-    wait_until(lambda: not client.running)
+    wait_until(lambda: not client.running, "the death of the engine")
     client.restart()
     client.send(Load("/models/tiny.gguf"))
     assert [type(event) for event in until(client, Loaded)] == [Loaded]
@@ -152,19 +149,11 @@ def test_no_orphan_after_the_app_is_killed(ignore_shutdown: bool, tmp_path: Path
     )
     process = subprocess.Popen([sys.executable, str(app)], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    engine_pid = int(process.stdout.readline())
+    engine = psutil.Process(int(process.stdout.readline()))
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    wait_until(lambda: not psutil.pid_exists(engine_pid) or _is_zombie(engine_pid))
-
-
-def _is_zombie(pid: int) -> bool:
-    """Where nobody reaps orphans (a container without an init) a dead process stays as a zombie."""
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return True
+    wait_for_end([engine])
 
 
 @pytest.mark.parametrize(

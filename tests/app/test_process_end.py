@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -15,10 +14,11 @@ import pytest
 from ebbtide.engine.messages import Cancel
 from tests.helpers import fake_ebbtide
 from tests.helpers.fake_engine import Script
+from tests.helpers.waiting import PATIENCE_S, wait_for_end, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 ENDLESS = "word " * 10_000
-PATIENCE_S = 20.0
+"""With 10 ms a token: still being answered when every wait has long ended."""
 
 
 def start(script: Script, *arguments: str) -> "subprocess.Popen[str]":
@@ -31,11 +31,6 @@ def start(script: Script, *arguments: str) -> "subprocess.Popen[str]":
 
 def children_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
     return list(psutil.Process(process.pid).children(recursive=True))
-
-
-def gone(processes: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
-    return not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.mark.parametrize(
@@ -51,19 +46,16 @@ def test_a_signal_cancels_the_request_first(number: int, code: int, model: str, 
     process.send_signal(number)
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code and "Traceback" not in errors
-    assert gone(children)
+    wait_for_end(children)
     assert b'"cancel"' in record.read_bytes().splitlines()[2]
     assert msgspec.json.decode(record.read_bytes().splitlines()[2], type=Cancel).request_id == 1
 
 
-def test_an_interrupted_json_run_prints_what_it_had(model: str) -> None:
-    process = start(
-        Script(answer=ENDLESS, token_delay_s=0.01, log="generating"), "run", model, "-p", "hi", "--json"
-    )
-    deadline = time.monotonic() + PATIENCE_S
-    while not children_of(process) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(1.0)
+def test_an_interrupted_json_run_prints_what_it_had(model: str, tmp_path: Path) -> None:
+    record = tmp_path / "commands"
+    script = Script(answer=ENDLESS, token_delay_s=0.01, record=str(record))
+    process = start(script, "run", model, "-p", "hi", "--json")
+    wait_until(lambda: record.exists() and b'"generate"' in record.read_bytes(), "the request")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
@@ -77,17 +69,19 @@ def test_a_signal_while_loading(model: str) -> None:
     children = children_of(process)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 130 and gone(children)
+    assert process.returncode == 130
+    wait_for_end(children)
 
 
 def test_a_closed_pipe_is_no_error(model: str) -> None:
-    process = start(Script(answer=ENDLESS, token_delay_s=0.001), "run", model, "-p", "hi")
+    process = start(Script(answer=ENDLESS, token_delay_s=0.01), "run", model, "-p", "hi")
     assert process.stdout is not None and process.stderr is not None
     process.stdout.read(4)
     children = children_of(process)
     process.stdout.close()
     assert process.wait(PATIENCE_S) == 0
-    assert process.stderr.read() == "" and gone(children)
+    assert process.stderr.read() == ""
+    wait_for_end(children)
 
 
 def test_nothing_is_left_after_sigkill_of_the_app(model: str) -> None:
@@ -97,5 +91,5 @@ def test_nothing_is_left_after_sigkill_of_the_app(model: str) -> None:
     children = children_of(process)
     assert children
     process.kill()
-    process.communicate()
-    assert gone(children)
+    process.communicate(timeout=PATIENCE_S)
+    wait_for_end(children)
