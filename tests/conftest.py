@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")  # before anything imports torch or numpy
 os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false")
 
-settings.register_profile("ebbtide", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile(
+    "ebbtide",
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],  # that is the machine
+)
 settings.load_profile("ebbtide")
 
 LOCAL_HOSTS = {"127.0.0.1", "::1", "localhost"}

@@ -19,6 +19,7 @@ from ebbtide.engine.memory.tables import LayerLayouts, WeightPageTable
 from ebbtide.engine.memory.tenancy import Tenancy
 from ebbtide.kernels.layout import FORMATS, MatrixShape, block_layout
 from ebbtide.kernels.ops import BlockTable, KvLayout
+from tests.helpers.waiting import PATIENCE_S
 
 PAGE = 4096
 LAYERS, EXPERTS = 3, 6
@@ -63,7 +64,7 @@ class FakeSource:
         last_extent: int,
         targets: Sequence[tuple[int, int]],
     ) -> int:
-        assert self.gate.wait(10), "a test forgot to open the gate"
+        assert self.gate.wait(PATIENCE_S), "a test forgot to open the gate"
         with self._lock:
             self.reads.append((layer, expert, kind))
         if (layer, expert) in self.broken and kind == "down":

@@ -21,6 +21,7 @@ from tests.helpers.memory_fakes import (
     layouts,
     make_system,
 )
+from tests.helpers.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_all_blocks_of_a_layer_are_read_together(roomy: System) -> None:
     plain = source.read_expert
 
     def meet(layer: int, expert: int, kind: str, *rest: object) -> int:
-        together.wait(10)
+        together.wait(PATIENCE_S)
         return plain(layer, expert, kind, *rest)  # type: ignore[arg-type]
 
     source.read_expert = meet  # type: ignore[method-assign, assignment]
