@@ -19,6 +19,7 @@ def paths(context: AppContext, as_json: bool) -> None:
         "models": str(places.models),
         "starter": str(places.starter),
         "packs": str(places.packs),
+        "chats": str(places.chats),
         "state": str(places.state),
         "engine_log": str(places.engine_log),
     }

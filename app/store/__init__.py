@@ -24,7 +24,7 @@
     history     store.history(limit, containing): what was asked in all chats, for Up and Ctrl+R
     search      store.search(query): hits with snippets; show one with leaf_below(hit.message_id)
     lists       list_chats, get_chat, rename_chat, set_chat_settings, delete_chat, siblings, stats
-    files       export_markdown, export_json, import_json, file_name
+    files       export_markdown(store, chat.id), export_json, import_json(store, text), file_name(chat, "md")
 
 What holds:
 
@@ -41,6 +41,7 @@ What holds:
 """
 
 from ebbtide.app.store.errors import (
+    BadImport,
     StoreBusy,
     StoreDamaged,
     StoreError,
@@ -50,12 +51,15 @@ from ebbtide.app.store.errors import (
     UnknownChat,
     UnknownMessage,
 )
+from ebbtide.app.store.markdown import export_markdown
 from ebbtide.app.store.records import Chat, Hit, Message, Role, Snippet, State, Stats
-from ebbtide.app.store.store import NEW_CHAT, ChatStore, open_or_memory, open_store
+from ebbtide.app.store.store import NEW_CHAT, ChatStore, memory_store, open_or_memory, open_store
 from ebbtide.app.store.titles import file_name, title_of
+from ebbtide.app.store.transfer import export_json, import_json
 
 __all__ = [
     "NEW_CHAT",
+    "BadImport",
     "Chat",
     "ChatStore",
     "Hit",
@@ -72,7 +76,11 @@ __all__ = [
     "StoreUnsaved",
     "UnknownChat",
     "UnknownMessage",
+    "export_json",
+    "export_markdown",
     "file_name",
+    "import_json",
+    "memory_store",
     "open_or_memory",
     "open_store",
     "title_of",

@@ -40,6 +40,18 @@ class StoreBusy(StoreUnsaved):
     """Another program has kept the store locked for longer than anybody should."""
 
 
+class BadImport(StoreError):
+    """A file that is no exported chat."""
+
+    exit_code = 2
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the file is not a chat that ebbtide can read: {reason}",
+            hint="`ebbtide chats export ID --format json` writes such files.",
+        )
+
+
 class UnknownChat(StoreError):
     """There is no chat with that id, or not any more."""
 

@@ -1,6 +1,6 @@
 """Names for chats and numbers for messages, chosen without asking the database."""
 
-import secrets
+import random
 import time
 
 ALPHABET = "bcdfghjkmnpqrstvwxz23456789"
@@ -8,6 +8,7 @@ ALPHABET = "bcdfghjkmnpqrstvwxz23456789"
 LENGTH = 6
 RANDOM_BITS = 21
 """Beside 42 bits of milliseconds: two processes that write in the same millisecond do not meet."""
+_RANDOM = random.SystemRandom()
 
 
 def now_ms() -> int:
@@ -17,7 +18,7 @@ def now_ms() -> int:
 
 def new_chat_id() -> str:
     """387 million possible names; the table refuses a second use."""
-    return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+    return "".join(_RANDOM.choices(ALPHABET, k=LENGTH))
 
 
 class MessageIds:
@@ -28,6 +29,6 @@ class MessageIds:
 
     def next(self, after: int = 0) -> int:
         """A number larger than `after` and than all before."""
-        drawn = (now_ms() << RANDOM_BITS) | secrets.randbits(RANDOM_BITS)
+        drawn = (now_ms() << RANDOM_BITS) | _RANDOM.getrandbits(RANDOM_BITS)
         self._last = max(drawn, self._last + 1, after + 1)
         return self._last

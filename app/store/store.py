@@ -278,9 +278,14 @@ def open_store(path: Path) -> ChatStore:
     return ChatStore(*open_database(path))
 
 
+def memory_store(trouble: StoreError | None = None) -> ChatStore:
+    """An empty store that goes with the process."""
+    return ChatStore(Database(None, Path(":memory:"), trouble))
+
+
 def open_or_memory(path: Path) -> ChatStore:
     """As `open_store`; where that fails, a store in memory whose `trouble` says why."""
     try:
         return open_store(path)
     except StoreError as error:
-        return ChatStore(Database(None, path, error))
+        return memory_store(error)

@@ -9,7 +9,7 @@ from ebbtide.app.commands import run as run_module
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
 
-COMMANDS = ("run", "pull", "pack", "show", "eval", "bench", "doctor", "paths", "ls", "rm", "chat")
+COMMANDS = ("run", "pull", "pack", "show", "eval", "bench", "doctor", "paths", "ls", "rm", "chat", "chats")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -130,6 +130,7 @@ def test_paths(cli: Cli, home: Path) -> None:
         "models",
         "starter",
         "packs",
+        "chats",
         "state",
         "engine_log",
     }

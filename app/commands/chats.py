@@ -1,0 +1,140 @@
+"""`ebbtide chats`: the chats that are kept, listed, shown, written to files and removed."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ebbtide.app.console import note
+from ebbtide.app.context import AppContext
+from ebbtide.app.safe_text import safe_line, whole_text
+from ebbtide.engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from ebbtide.app.store import Chat, ChatStore
+
+
+@click.group("chats", short_help="List, show, export and remove chats.")
+def chats() -> None:
+    """List, show, export and remove chats. IDs are those of `ebbtide chats ls`."""
+
+
+@contextmanager
+def opened(context: AppContext) -> Iterator["ChatStore"]:
+    """The store, for reading and removing: where there is no file yet, none is made. Raises StoreError."""
+    from ebbtide.app.store import memory_store, open_store  # SQLite
+
+    path = context.paths.chats
+    with open_store(path) if path.exists() else memory_store() as store:
+        if store.notice:
+            note(store.notice)
+        yield store
+
+
+@chats.command("ls", short_help="List chats, the latest first.")
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def ls(context: AppContext, as_json: bool) -> None:
+    """List chats, the latest first: id, last change, title."""
+    with opened(context) as store:
+        kept = store.list_chats(limit=store.stats().chats)
+    if as_json:
+        print(json.dumps([as_object(chat) for chat in kept]))
+        return
+    if not kept:
+        note("No chats yet. `ebbtide` begins one.")
+    for chat in kept:
+        print(f"{chat.id}  {_when(chat.updated_ms)}  {safe_line(chat.title) or '(no title)'}")
+
+
+@chats.command("show", short_help="Print a chat.")
+@click.argument("chat_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def show(context: AppContext, chat_id: str, as_json: bool) -> None:
+    """Print a chat as Markdown; with --json all its branches, as `export` writes them."""
+    with opened(context) as store:
+        text = _as_text(store, whole_text(chat_id), "json" if as_json else "md")
+    print(text, end="")
+
+
+@chats.command("export", short_help="Write a chat to a file.")
+@click.argument("chat_id", metavar="ID")
+@click.option("--format", "kind", type=click.Choice(["md", "json"]), default="md", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="File or folder; left out, standard output.")
+@click.pass_obj
+def export(context: AppContext, chat_id: str, kind: str, out: Path | None) -> None:
+    """Write a chat as Markdown (the branch that is shown) or as JSON (everything, and readable again)."""
+    from ebbtide.app.store import file_name
+
+    with opened(context) as store:
+        chat = store.get_chat(whole_text(chat_id))
+        text = _as_text(store, chat.id, kind)
+    if out is None:
+        print(text, end="")
+        return
+    target = out / file_name(chat, kind) if out.is_dir() else out
+    try:
+        target.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(f"{target} cannot be written: {reason}", hint="Choose another --out.") from error
+    note(f"Written to {target}")
+
+
+@chats.command("rm", short_help="Remove chats for good.")
+@click.argument("chat_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_obj
+def rm(context: AppContext, chat_ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Remove chats with all their branches. Their text is overwritten: there is no way back."""
+    with opened(context) as store:
+        doomed = [store.get_chat(whole_text(chat_id)) for chat_id in dict.fromkeys(chat_ids)]
+        if not yes and not _agreed(doomed):
+            note("Nothing was removed.")
+            return
+        for chat in doomed:
+            store.delete_chat(chat.id)
+        if store.trouble is not None:  # removed in memory only
+            raise store.trouble
+    if as_json:
+        print(json.dumps({"removed": [chat.id for chat in doomed]}))
+    else:
+        note(f"Removed {len(doomed)} {'chat' if len(doomed) == 1 else 'chats'}.")
+
+
+def as_object(chat: "Chat") -> dict[str, object]:
+    return {
+        "id": chat.id,
+        "title": chat.title,
+        "model": chat.model,
+        "messages": chat.message_count,
+        "created_ms": chat.created_ms,
+        "updated_ms": chat.updated_ms,
+    }
+
+
+def _as_text(store: "ChatStore", chat_id: str, kind: str) -> str:
+    """The text of an exported file. Raises UnknownChat."""
+    from ebbtide.app.store import export_json, export_markdown
+
+    return export_json(store, chat_id) if kind == "json" else export_markdown(store, chat_id)
+
+
+def _agreed(doomed: "list[Chat]") -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on", hint="Add --yes to remove without asking.")
+    for chat in doomed:
+        note(f"{chat.id}: {chat.title or '(no title)'}, {chat.message_count} messages")
+    return click.confirm("Remove for good?", err=True)
+
+
+def _when(at_ms: int) -> str:
+    """Local time."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_ms / 1000))
