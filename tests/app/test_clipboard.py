@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from ebbtide.app import clipboard
 from ebbtide.app.clipboard import amount_of, copy, run_tool
+from tests.helpers.waiting import PATIENCE_S
 
 TEXT = "line one\nline two\n"
 
@@ -81,10 +83,13 @@ def test_control_characters_stay_behind() -> None:
     assert machine.sent == ["a]0;titleb2J\tc\n"]
 
 
-def test_tools_that_fail_hang_or_are_missing() -> None:
+def test_tools_that_fail_hang_or_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clipboard, "TOOL_WAIT_S", PATIENCE_S)
     assert run_tool([sys.executable, "-c", "import sys; sys.exit(sys.stdin.read() != 'x')"], b"x")
     assert not run_tool([sys.executable, "-c", "raise SystemExit(3)"], b"x")
     assert not run_tool(["no-such-program-at-all"], b"x")
+    monkeypatch.setattr(clipboard, "TOOL_WAIT_S", 0.1)
+    assert not run_tool([sys.executable, "-c", "import time; time.sleep(600)"], b"x")
 
 
 @pytest.mark.parametrize(
