@@ -1,5 +1,6 @@
 """`ebbtide chats`: what it prints, what it writes, what it removes, and what it refuses."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -27,7 +28,9 @@ def test_nothing_yet(cli: Cli, home: Path) -> None:
     assert not home.exists(), "looking creates nothing"
 
 
-def test_ls(cli: Cli) -> None:
+def test_ls(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(1_000)
+    monkeypatch.setattr("ebbtide.app.store.store.now_ms", lambda: next(clock))
     first, second = add_chat("First\u202e"), add_chat()
     lines = cli("chats", "ls").out.splitlines()
     assert [line.split()[0] for line in lines] == [second, first]
