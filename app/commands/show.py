@@ -1,10 +1,12 @@
 """`ebbtide show`: what a model file is."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.models import resolve
 from ebbtide.app.safe_text import safe_line
@@ -18,11 +20,23 @@ if TYPE_CHECKING:
 @click.command("show", short_help="Describe a model file.")
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True)
+@click.option("--verify", is_flag=True, help="Read a whole pack and compare it with its checksums.")
 @click.pass_obj
-def show(context: AppContext, model: str, as_json: bool) -> None:
+def show(context: AppContext, model: str, as_json: bool, verify: bool) -> None:
     """Describe a model: architecture, sizes, types, and what turning float weights into planes costs."""
     facts = facts_of(context, model)
     print(json.dumps(facts.as_object()) if as_json else as_text(facts))
+    if verify:
+        _verify(Path(facts.path))
+
+
+def _verify(path: Path) -> None:
+    """Say that the pack is whole. Raises ModelError where it is not."""
+    from ebbtide.engine.weights.pack_verify import verify_pack  # numpy
+
+    with ProgressPrinter() as progress:
+        nbytes = verify_pack(path, lambda done, total: progress.update("verifying", done, total))
+    note(f"All {format_bytes(nbytes)} of weights are as they were written.")
 
 
 def facts_of(context: AppContext, model: str) -> "ModelFacts":

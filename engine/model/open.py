@@ -87,7 +87,7 @@ def open_model(command: Load, transient_bytes: TransientBytes, progress: Progres
             floor_planes=FLOOR_PLANES,
             progress=_staged(progress),
         )
-        pack = open_pack(pack_path)
+        pack = open_pack(pack_path, disposable=True)
     if pack is not None:
         plain.close()
         return _planned(pack, command, transient_bytes)
@@ -109,7 +109,7 @@ def _existing_pack(pack_path: Path, model: GgufFile) -> tuple[PackSource | None,
     if not pack_path.exists():
         return None, "has no pack to page from"
     try:
-        pack = open_pack(pack_path)
+        pack = open_pack(pack_path, disposable=True)
     except ModelError as error:
         return None, f"has no usable pack to page from ({error})"
     if pack.matches(model):

@@ -14,11 +14,13 @@ from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.source import Shapes
 from ebbtide.kernels.layout import FORMATS, BlockLayout, MatrixShape, block_layout
 
-PACK_VERSION = 1
+PACK_VERSION = 2
 INDEX_KEY = "ebbtide.pack.index"
 REPORT_TENSOR = "report"
 """Notices as JSON, padded with spaces: they are known only when the header has long been written."""
 REPORT_BYTES = 4096
+CHECKSUM_TENSOR = "checksums"
+"""u32, see `checksums.py`."""
 
 
 class SourceIdentity(msgspec.Struct, frozen=True):

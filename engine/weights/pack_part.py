@@ -1,7 +1,9 @@
 """The unfinished file of a pack and the journal beside it."""
 
+import errno
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,6 +25,7 @@ except ImportError:  # Windows: two packers at once are not kept apart.
 
 SPARE_BYTES = 16 << 20
 """Room for the file system's own tables."""
+_READ_BYTES = 1 << 20
 
 
 class Journal(msgspec.Struct):
@@ -88,6 +91,16 @@ class PartFile:
         view, done = np.ascontiguousarray(data).data, 0
         while done < len(view):
             done += self._write_once(view[done:], offset + done)
+
+    def read(self, offset: int, nbytes: int) -> Iterator[bytes]:
+        """What is at a place now, in pieces; raises OSError."""
+        end = offset + nbytes
+        while offset < end:
+            data = self._read_once(min(_READ_BYTES, end - offset), offset)
+            if not data:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            yield data
+            offset += len(data)
 
     def checkpoint(self, done: int) -> None:
         """Make everything written durable, then record that the first `done` units are good."""
@@ -158,6 +171,13 @@ class PartFile:
         with self._lock:
             os.lseek(self._fd, offset, os.SEEK_SET)
             return os.write(self._fd, view)
+
+    def _read_once(self, nbytes: int, offset: int) -> bytes:
+        if hasattr(os, "pread"):
+            return os.pread(self._fd, nbytes, offset)
+        with self._lock:
+            os.lseek(self._fd, offset, os.SEEK_SET)
+            return os.read(self._fd, nbytes)
 
     def _close(self) -> None:
         if self._fd >= 0:

@@ -12,10 +12,12 @@ from gguf.constants import GGMLQuantizationType, Keys
 from ebbtide.engine.gguf import KeyType
 from ebbtide.engine.gguf.remedy import PACK_KEY
 from ebbtide.engine.model.mapping import KINDS, Kind, Parts
+from ebbtide.engine.weights.checksums import CHECKSUM_BYTES, Places, extent_sizes
 from ebbtide.engine.weights.direct import DIRECT_ALIGN
 from ebbtide.engine.weights.gguf_header import NUMBER, TEXT, Entry, encode_header
 from ebbtide.engine.weights.gguf_source import GgufSource
 from ebbtide.engine.weights.pack_index import (
+    CHECKSUM_TENSOR,
     INDEX_KEY,
     PACK_VERSION,
     REPORT_BYTES,
@@ -32,10 +34,15 @@ from ebbtide.kernels.layout import BlockLayout
 
 
 class Unit(NamedTuple):
-    """A piece of work: a block (`parts`, `layout`) or a vector (its name), and its bytes in the pack."""
+    """A piece of work: a block (`parts`, `layout`) or a vector (its name), and its bytes in the pack.
+
+    Its checksums are those of `pieces` (sizes in bytes), from place `checksum` on.
+    """
 
     offset: int
     nbytes: int
+    checksum: int
+    pieces: tuple[int, ...]
     parts: Parts = ()
     layout: BlockLayout | None = None
     vector: str = ""
@@ -43,11 +50,12 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True)
 class PackPlan:
-    """`units` lie in the order of the file and fill it but for header and report."""
+    """`units` lie in the order of the file and fill it but for header, checksums and report."""
 
     index: PackIndex
     header: bytes
     units: tuple[Unit, ...]
+    checksums_offset: int
     report_offset: int
 
     @property
@@ -82,33 +90,42 @@ def plan_pack(source: GgufSource) -> PackPlan:
     if source.page_bytes % DIRECT_ALIGN:
         raise ValueError(f"pages of {source.page_bytes} bytes are not multiples of {DIRECT_ALIGN}")
     index, table, units = _index(source), _Table(), []
-    units += [_vector_unit(table, name, shape) for name, shape in index.vectors.items()]
+    places = Places(index)
+    units += [_vector_unit(table, places, name, shape) for name, shape in index.vectors.items()]
     for name, parts in source.map.dense.items():
         layout = index.dense_layout(name)
         size = layout.span_bytes
         at = table.place(block_tensor(name), (size,), GGMLQuantizationType.I8, size)
-        units.append(Unit(at, size, parts, layout))
+        units.append(Unit(at, size, places.dense[name], (size,), parts, layout))
     for layer in range(len(index.experts)):
         for kind in KINDS:
-            units += _bank_units(table, index, source, layer, kind)
+            units += _bank_units(table, places, index, source, layer, kind)
+    size = CHECKSUM_BYTES * places.count
+    checksums = table.place(CHECKSUM_TENSOR, (places.count,), GGMLQuantizationType.I32, size)
     report = table.place(REPORT_TENSOR, (REPORT_BYTES,), GGMLQuantizationType.I8, REPORT_BYTES)
     header = encode_header(_keys(source, index), table.entries)
     placed = tuple(unit._replace(offset=len(header) + unit.offset) for unit in units)
-    return PackPlan(index, header, placed, len(header) + report)
+    return PackPlan(index, header, placed, len(header) + checksums, len(header) + report)
 
 
-def _vector_unit(table: _Table, name: str, shape: tuple[int, ...]) -> Unit:
+def _vector_unit(table: _Table, places: Places, name: str, shape: tuple[int, ...]) -> Unit:
     nbytes = 4 * math.prod(shape)
     at = table.place(vector_tensor(name), shape, GGMLQuantizationType.F32, nbytes)
-    return Unit(at, nbytes, vector=name)
+    return Unit(at, nbytes, places.vectors[name], (nbytes,), vector=name)
 
 
-def _bank_units(table: _Table, index: PackIndex, source: GgufSource, layer: int, kind: Kind) -> list[Unit]:
+def _bank_units(
+    table: _Table, places: Places, index: PackIndex, source: GgufSource, layer: int, kind: Kind
+) -> list[Unit]:
     blocks, layout = source.map.experts[layer, kind], index.expert_layout(layer, kind)
     span = layout.span_bytes
     shape = (len(blocks), span)
     at = table.place(bank_tensor(layer, kind), shape, GGMLQuantizationType.I8, len(blocks) * span)
-    return [Unit(at + expert * span, span, parts, layout) for expert, parts in enumerate(blocks)]
+    pieces = tuple(extent_sizes(layout))
+    return [
+        Unit(at + expert * span, span, places.expert(layer, kind, expert), pieces, parts, layout)
+        for expert, parts in enumerate(blocks)
+    ]
 
 
 def _index(source: GgufSource) -> PackIndex:

@@ -1,5 +1,6 @@
 """Weights from a pack: the file image of a block is its address space, so reads go straight into pages."""
 
+import zlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,11 @@ from ebbtide.engine.gguf import GgufFile, open_gguf
 from ebbtide.engine.gguf.remedy import PACK_AGAIN, PACK_KEY
 from ebbtide.engine.model.mapping import KINDS, Kind
 from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.weights.checksums import CHECKSUM_BYTES, HEADER_PLACE, Checks, Places, extent_sizes
 from ebbtide.engine.weights.codes import F32, U8
 from ebbtide.engine.weights.direct import DIRECT_ALIGN, DirectFile, Target
 from ebbtide.engine.weights.pack_index import (
+    CHECKSUM_TENSOR,
     INDEX_KEY,
     PACK_VERSION,
     REPORT_BYTES,
@@ -28,17 +31,25 @@ from ebbtide.engine.weights.pack_index import (
 from ebbtide.engine.weights.source import check_targets, extent_range, vector_bytes
 from ebbtide.kernels.layout import BlockLayout
 
+_PIECE_BYTES = 1 << 20
+
 
 class PackSource:
     """A `WeightSource` over a pack, with zero-copy reads of experts."""
 
-    def __init__(self, file: GgufFile) -> None:
+    def __init__(self, file: GgufFile, *, disposable: bool = False) -> None:
+        """disposable: see `Checks`. Raises ModelError for a damaged pack or one of another version."""
         self.file = file
         self.index = read_index(file)
         self.spec: ModelSpec = self.index.spec
         self.page_bytes = self.index.page_bytes
         self._check_tensors()
         self.reader = DirectFile(file.path)
+        try:
+            self._checks = self._read_checks(disposable)
+        except BaseException:
+            self.close()
+            raise
         self.notices = [*self._report(), *([self.reader.notice] if self.reader.notice else [])]
 
     @cached_property
@@ -58,11 +69,13 @@ class PackSource:
 
     def read_dense(self, name: str, out: U8) -> None:
         self.reader.read_into(self.file.tensors[block_tensor(name)].offset, out)
+        self._checks.whole(self._places.dense[name], out, f"the block {name}")
 
     def vector(self, name: str) -> F32:
         tensor = self.file.tensors[vector_tensor(name)]
-        values = self.reader.read(tensor.offset, tensor.nbytes).view(np.float32)
-        return values.reshape(self.index.vectors[name]).copy()
+        data = self.reader.read(tensor.offset, tensor.nbytes)
+        self._checks.whole(self._places.vectors[name], data, f"the vector {name}")
+        return data.view(np.float32).reshape(self.index.vectors[name]).copy()
 
     def expert_layout(self, layer: int, kind: Kind) -> BlockLayout:
         return self._expert_layouts[layer, kind]
@@ -82,7 +95,11 @@ class PackSource:
         if not 0 <= expert < self.spec.experts:
             raise ValueError(f"expert {expert} of {self.spec.experts}")
         bank = self.file.tensors[bank_tensor(layer, kind)].offset
-        return self.reader.scatter(bank + expert * layout.span_bytes + start, targets)
+        read = self.reader.scatter(bank + expert * layout.span_bytes + start, targets)
+        first = self._places.expert(layer, kind, expert) + first_extent
+        sizes = self._extent_sizes[layer, kind][first_extent : last_extent + 1]
+        self._checks.extents(first, sizes, targets, f"expert {expert} of layer {layer} ({kind})")
+        return read
 
     def close(self) -> None:
         self.reader.close()
@@ -96,6 +113,25 @@ class PackSource:
         layers = range(len(self.index.experts))
         return {(layer, kind): self.index.expert_layout(layer, kind) for layer in layers for kind in KINDS}
 
+    @cached_property
+    def _extent_sizes(self) -> dict[tuple[int, Kind], list[int]]:
+        return {at: extent_sizes(layout) for at, layout in self._expert_layouts.items()}
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self.index)
+
+    def _read_checks(self, disposable: bool) -> Checks:
+        """The checksums, of which that of the header is compared at once: it holds shapes and tokens."""
+        table = self.file.tensors[CHECKSUM_TENSOR]
+        values = self.reader.read(table.offset, table.nbytes).view("<u4").astype(np.uint32)
+        checks = Checks(self.file.path, values, disposable=disposable)
+        crc, end = 0, self.file.data_offset
+        for start in range(0, end, _PIECE_BYTES):
+            crc = zlib.crc32(self.reader.read(start, min(_PIECE_BYTES, end - start)).data, crc)
+        checks.compare(HEADER_PLACE, crc, "its header")
+        return checks
+
     def _check_tensors(self) -> None:
         """Every block must be there with the size that its layout has. Raises ModelError."""
         wanted = {block_tensor(name): self.dense_layout(name).span_bytes for name in self.index.dense}
@@ -103,6 +139,7 @@ class PackSource:
         for (layer, kind), layout in self._expert_layouts.items():
             wanted[bank_tensor(layer, kind)] = layout.span_bytes * self.spec.experts
         wanted[REPORT_TENSOR] = REPORT_BYTES
+        wanted[CHECKSUM_TENSOR] = CHECKSUM_BYTES * self._places.count
         for name, nbytes in wanted.items():
             found = self.file.tensors[name].nbytes if name in self.file.tensors else 0
             if found != nbytes:
@@ -121,9 +158,12 @@ def is_pack(file: GgufFile) -> bool:
     return PACK_KEY in file.metadata
 
 
-def open_pack(path: Path) -> PackSource:
-    """Open a pack. Raises ModelError when it is not one, is damaged, or has another version."""
-    return PackSource(open_gguf(path))
+def open_pack(path: Path, *, disposable: bool = False) -> PackSource:
+    """Open a pack. Raises ModelError when it is not one, is damaged, or has another version.
+
+    disposable: it is removed where it turns out to be damaged, because it can be made again at any time.
+    """
+    return PackSource(open_gguf(path), disposable=disposable)
 
 
 def read_index(file: GgufFile) -> PackIndex:

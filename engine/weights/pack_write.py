@@ -1,6 +1,7 @@
 """Making a pack: planned first, converted by two threads, resumable after a kill at any point."""
 
 import errno
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +14,7 @@ from ebbtide.engine.errors import FitError, ModelError, UsageError
 from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.gguf.remedy import PACK_SUFFIX
 from ebbtide.engine.sizes import format_bytes
+from ebbtide.engine.weights.checksums import CHECKSUM_BYTES, HEADER_PLACE, crcs_of
 from ebbtide.engine.weights.codes import U8
 from ebbtide.engine.weights.convert import Losses, Put, convert_block
 from ebbtide.engine.weights.gguf_source import GgufSource
@@ -57,6 +59,7 @@ def write_pack(
                 _write_units(source, plan, part, progress)
                 report = encode_report(part.losses.notices())
                 part.write(plan.report_offset, np.frombuffer(report, np.uint8))
+                _write_checksums(part, plan, HEADER_PLACE, [zlib.crc32(plan.header)])
                 _check_unchanged(source, plan, part)
                 part.publish()
     finally:
@@ -92,20 +95,27 @@ def _converted(source: GgufSource, plan: PackPlan, part: PartFile) -> Iterator[t
     try:
         for count in range(part.done, len(plan.units)):
             while len(waiting) < _AHEAD and (unit := next(ahead, None)):
-                waiting.append(pool.submit(_write_unit, source, unit, part))
+                waiting.append(pool.submit(_write_unit, source, plan, unit, part))
             losses = waiting.popleft().result()
             yield count + 1, plan.units[count], losses
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _write_unit(source: GgufSource, unit: Unit, part: PartFile) -> Losses:
+def _write_unit(source: GgufSource, plan: PackPlan, unit: Unit, part: PartFile) -> Losses:
     losses = Losses()
     if unit.layout is None:
         part.write(unit.offset, source.vector(unit.vector).reshape(-1).view(np.uint8))
     else:
         convert_block(source.reader.read, unit.parts, unit.layout, _put_at(part, unit.offset), losses)
+    # Read back, because planes and padding are not written in the order in which they lie.
+    written = (memoryview(data) for data in part.read(unit.offset, unit.nbytes))
+    _write_checksums(part, plan, unit.checksum, crcs_of(written, unit.pieces))
     return losses
+
+
+def _write_checksums(part: PartFile, plan: PackPlan, place: int, crcs: list[int]) -> None:
+    part.write(plan.checksums_offset + CHECKSUM_BYTES * place, np.array(crcs, "<u4").view(np.uint8))
 
 
 def _put_at(part: PartFile, start: int) -> Put:

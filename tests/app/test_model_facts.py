@@ -39,3 +39,16 @@ def test_commands_take_packs(cli: Cli, tmp_path: Path) -> None:
     assert "It fits whole" in cli("doctor", pack).out
     refused = cli("pack", pack)
     assert refused.code == 2 and "is a pack already" in refused.err
+
+
+def test_show_verifies_a_pack(cli: Cli, tmp_path: Path) -> None:
+    model = write_tiny(tmp_path / "m.gguf", "mixtral")
+    pack = write_pack(model, tmp_path / "m.pack.gguf", page_bytes=4096)
+    result = cli("show", str(pack), "--verify")
+    assert result.code == 0 and "as they were written" in result.err
+    assert cli("show", str(model), "--verify").code == 2
+    with pack.open("r+b") as file:
+        file.seek(pack.stat().st_size // 2)
+        file.write(b"damage")
+    result = cli("show", str(pack), "--verify")
+    assert result.code == 3 and "is damaged" in result.err and "ebbtide pack" in result.err

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from ebbtide.engine import messages as m
+from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.runtime import Runtime, usable_threads
 from ebbtide.engine.scoring import teacher_forced
+from ebbtide.engine.weights.pack_index import bank_tensor
 from tests.helpers.float_reference import FloatReference
 from tests.helpers.in_process import TEXT, generate, load, of, run
 from tests.helpers.tiny_models import Family, write_tiny
@@ -163,3 +165,18 @@ def test_a_pack_in_the_cache_that_cannot_be_used_is_made_again(tmp_path: Path, h
     assert ("cut short" if harm == "cut" else "changed") in failed.message
     assert of(run(load(path, budget="20%")), m.Loaded)
     assert len(pack.read_bytes()) == len(whole)
+
+
+def test_a_damaged_expert_fails_the_request_and_the_pack_is_made_again(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", experts=4, d_model=128, expert_d_ff=128, d_ff=128)
+    good = of(run(load(path, budget="0%"), generate()), m.Finished)[0]
+    (pack,) = (tmp_path / "packs").iterdir()
+    bank = open_gguf(pack).tensors[bank_tensor(0, "gate_up")]
+    with pack.open("r+b") as file:
+        file.seek(bank.offset)
+        file.write(bytes(bank.nbytes))
+    events = run(load(path, budget="0%"), generate())
+    failed = of(events, m.Failed)[0]
+    assert not of(events, m.Finished) and failed.exit_code == 3 and failed.request_id == 1
+    assert "of layer 0 (gate_up)" in failed.message and "load the model again" in failed.hint
+    assert of(run(load(path, budget="0%"), generate()), m.Finished)[0].token_ids == good.token_ids
