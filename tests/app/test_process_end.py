@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,21 @@ from tests.helpers.waiting import PATIENCE_S, wait_for_end, wait_until
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 ENDLESS = "word " * 10_000
 """With 10 ms a token: still being answered when every wait has long ended."""
+
+
+@pytest.fixture(autouse=True)
+def signals_arrive() -> Iterator[None]:
+    """What this process ignores (a background job: SIGINT; nohup: SIGHUP) its children would ignore too.
+
+    A handler that does nothing is the same to this process, and is not passed on.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    ignored = [number for number, handler in before.items() if handler is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def start(script: Script, *arguments: str) -> "subprocess.Popen[str]":
