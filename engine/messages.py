@@ -150,6 +150,8 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     load_s: float
     memory: Memory
     notices: list[str] = []
+    opens_thinking: bool = False
+    """The chat template writes `<think>` itself: an answer begins in the middle of thinking."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):

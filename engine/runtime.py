@@ -117,6 +117,7 @@ class Runtime:
             load_s=self.load_s,
             memory=self.memory(),
             notices=list(self.notices),
+            opens_thinking=self.template.opens_thinking,
         )
 
     def budget_decision(self, wish: str) -> m.Decision:

@@ -68,6 +68,11 @@ class ChatTemplate:
         messages = [{"role": turn.role, "content": turn.content} for turn in turns]
         return self._render(_fold_system(messages) if self._folds_system else messages, add_generation_prompt)
 
+    @property
+    def opens_thinking(self) -> bool:
+        """Whether the prompt ends with an opening `<think>`, so that the answer begins inside it."""
+        return self.render([Turn("user", "Hello")]).rstrip().endswith("<think>")
+
     def _render(self, messages: list[dict[str, str]], add_generation_prompt: bool) -> str:
         variables: dict[str, Any] = {"messages": messages, "tools": None, "documents": None, **self._tokens}
         try:

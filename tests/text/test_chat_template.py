@@ -100,3 +100,11 @@ def test_a_template_key_that_holds_no_text(open_keys: OpenKeys) -> None:
 def test_a_vocabulary_without_tokens(open_keys: OpenKeys) -> None:
     with pytest.raises(ModelError, match=f"has no key '{LIST}'"):
         ChatTemplate.from_gguf(open_keys({"general.name": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("end", "opens"), [("<think>\n", True), ("", False), ("<think>\n\n</think>\n\n", False)]
+)
+def test_it_says_whether_it_opens_the_thinking(end: str, opens: bool) -> None:
+    template = ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}Assistant: " + end)
+    assert template.opens_thinking is opens
