@@ -11,9 +11,9 @@ LOG_LIMIT_BYTES = 4 << 20
 """The write-ahead log is cut back to this after it had to grow."""
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, busy_s: float = BUSY_S) -> sqlite3.Connection:
     """Open or create the file. Raises sqlite3.Error; for a file that is no database only on first use."""
-    return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
 
 
 def connect_memory() -> sqlite3.Connection:

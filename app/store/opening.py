@@ -13,8 +13,9 @@ from ebbtide.app.store.schema import migrate
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
-COMPANIONS = ("", "-wal", "-shm")
-"""What SQLite keeps beside a database; the log has to keep the database's name."""
+PARTS = ("-wal", "-shm", "")
+"""What a database consists of. The log is moved first: SQLite removes one that has no database."""
+LOCK_S = 30.0
 
 
 def open_database(path: Path) -> tuple[Database, str]:
@@ -67,7 +68,7 @@ def _replace_damaged(path: Path) -> Path | None:
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
         aside = path.with_name(f"{path.stem}-damaged-{stamp}-{os.getpid()}{path.suffix}")
         try:
-            for suffix in COMPANIONS:
+            for suffix in PARTS:
                 with suppress(FileNotFoundError):
                     Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
         except OSError as error:
@@ -82,8 +83,12 @@ def _replace_damaged(path: Path) -> Path | None:
 
 def _one_at_a_time(path: Path) -> "closing[sqlite3.Connection]":
     """A lock between processes, on every system that SQLite knows; held until closed."""
-    connection = connect(path.with_name(f"{path.stem}.lock"))
-    connection.execute("BEGIN EXCLUSIVE")
+    connection = connect(path.with_name(f"{path.stem}.lock"), LOCK_S)
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+    except sqlite3.Error as error:
+        connection.close()
+        raise store_error(error, str(path)) from error
     return closing(connection)
 
 

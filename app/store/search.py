@@ -17,8 +17,8 @@ from ebbtide.app.store.records import Hit
 from ebbtide.app.store.snippets import snippet
 
 MODULE = "fts5"
-BATCH = 1000
-"""Messages that are indexed in one transaction."""
+BATCH = 250
+"""Messages that are indexed in one transaction; about 30 ms of work."""
 MAX_TERMS = 16
 MAX_TERM_LENGTH = 100
 _WORDS = {"L", "N"}
@@ -30,12 +30,13 @@ _UNSPACED = (
 _BY_INDEX = """
     SELECT m.chat_id, c.title, m.id, m.role, m.created_ms, m.content
     FROM (
-        SELECT rowid AS id, rank FROM message_index WHERE message_index MATCH ? ORDER BY rank LIMIT ?
+        SELECT rowid AS id FROM message_index WHERE message_index MATCH ? ORDER BY rowid DESC LIMIT ?
     ) AS found
     JOIN messages AS m ON m.id = found.id JOIN chats AS c ON c.id = m.chat_id
-    ORDER BY found.rank, m.id DESC
+    ORDER BY m.id DESC
 """
-_LATEST = """
+"""Not the best first: to rank them, all matches of the first letter that is typed would have to be read."""
+_BY_READING = """
     SELECT m.chat_id, c.title, m.id, m.role, m.created_ms, m.content
     FROM messages AS m JOIN chats AS c ON c.id = m.chat_id ORDER BY m.id DESC
 """
@@ -87,8 +88,8 @@ def forget_removed(connection: sqlite3.Connection) -> None:
 def search(connection: sqlite3.Connection, query: str, limit: int, *, use_index: bool) -> list[Hit]:
     """Chats whose title, and messages whose text, have all words of `query`. Any text is a query.
 
-    Titles first, the latest first; then messages: by the index, where each word of the query begins a word of
-    the text, the best first; by reading, where it may be anywhere, the latest first.
+    Titles first, then messages, of each the latest first. By the index, each word of the query has to begin a
+    word of the text; by reading, it may be anywhere.
     """
     terms = terms_of(query)
     if not terms:
@@ -127,7 +128,7 @@ def _titles(connection: sqlite3.Connection, terms: list[str]) -> Iterator[Hit]:
 
 
 def _by_reading(connection: sqlite3.Connection, terms: list[str]) -> Iterator[Hit]:
-    for row in connection.execute(_LATEST):
+    for row in connection.execute(_BY_READING):
         if _has_all(row[-1], terms):
             yield _hit(row, terms)
 

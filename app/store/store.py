@@ -178,7 +178,7 @@ class ChatStore:
         }
         fields |= {name: whole_text(text) for name, text in texts.items() if text is not None}
         message = self._database.write(lambda c: changes.finish_message(c, message_id, fields))
-        self._index()
+        self._index_batch()
         return message
 
     def withdraw_message(self, message_id: int) -> None:
@@ -254,7 +254,8 @@ class ChatStore:
 
     def search(self, query: str, limit: int = 50) -> list[Hit]:
         """Chats and messages that have all words of `query`; every text is a query. See `search.search`."""
-        self._index()
+        while self._index_batch():
+            pass
         return self._database.read(
             lambda connection: search.search(connection, query, limit, use_index=self._use_index)
         )
@@ -263,11 +264,11 @@ class ChatStore:
         disk_bytes = self._database.disk_bytes()
         return Stats(*self._database.read(chats.count_all), disk_bytes)
 
-    def _index(self) -> None:
-        """Bring the search index up to date, as far as the disk takes it."""
-        while self._use_index and self._database.read(search.is_behind):
-            if not self._database.maintain(search.index_batch):
-                break
+    def _index_batch(self) -> bool:
+        """Bring the search index a step nearer. False: nothing is left, or it fails."""
+        if not self._use_index or not self._database.read(search.is_behind):
+            return False
+        return bool(self._database.maintain(search.index_batch))
 
 
 def open_store(path: Path) -> ChatStore:

@@ -48,17 +48,16 @@ def test_a_rate_that_is_no_number_is_left_out(store: ChatStore) -> None:
     assert store.get_message(answer.id).usage == USAGE
 
 
-@pytest.mark.parametrize("text", [*NASTY, "a\0b\0", "\0", "x" * 1_000_000, "\U0010ffff\ufffe"])
-def test_texts_are_kept_as_they_are(store: ChatStore, file: Path, text: str) -> None:
-    answer = begin_answer(store)
-    store.append_partial(answer.id, text, text)
-    store.append_partial(answer.id, text)
-    with open_store(file) as again:
-        read = again.get_message(answer.id)
-    assert (read.content, read.thinking) == (text + text, text)
-    store.finish_message(answer.id, content=text)
-    assert store.get_message(answer.id).content == text
-    store.search(text)
+def test_texts_are_kept_as_they_are(store: ChatStore, file: Path) -> None:
+    for text in (*NASTY, "a\0b\0", "\0", "x" * 1_000_000, "\U0010ffff\ufffe"):
+        answer = begin_answer(store)
+        store.append_partial(answer.id, text, text)
+        store.append_partial(answer.id, text)
+        with open_store(file) as again:
+            read = again.get_message(answer.id)
+        assert (read.content, read.thinking) == (text + text, text)
+        store.finish_message(answer.id, content=text)
+        assert store.get_message(answer.id).content == text
 
 
 def test_lone_surrogates_become_replacement_characters(store: ChatStore) -> None:

@@ -64,12 +64,12 @@ def test_json_comes_back_whole(store: ChatStore) -> None:
     assert store.get_chat(copy.id) == copy
 
 
-@pytest.mark.parametrize("text", NASTY)
-def test_every_text_comes_back(store: ChatStore, text: str) -> None:
+def test_every_text_comes_back(store: ChatStore) -> None:
     chat = store.create_chat()
-    store.add_message(chat.id, None, "user", text)
+    for text in NASTY:
+        store.add_message(chat.id, None, "user", text)
     copy = import_json(store, export_json(store, chat.id))
-    assert store.path(copy.head_id)[0].content == text
+    assert tuple(message.content for message in store.whole_tree(copy.id)) == NASTY
 
 
 def test_an_empty_chat_comes_back(store: ChatStore) -> None:
