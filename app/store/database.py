@@ -56,11 +56,6 @@ class Database:
         """How many changes wait for the disk."""
         return len(self._pending)
 
-    @property
-    def in_memory(self) -> bool:
-        """There is no file at all."""
-        return self._disk is None
-
     def read(self, query: Change[T]) -> T:
         """Run a query. Raises StoreError."""
         with self._lock:

@@ -6,8 +6,9 @@ import time
 ALPHABET = "bcdfghjkmnpqrstvwxz23456789"
 """No vowels, so that no word appears by chance, and nothing that is mistaken for something else."""
 LENGTH = 6
+TIME_BITS = 42
 RANDOM_BITS = 21
-"""Beside 42 bits of milliseconds: two processes that write in the same millisecond do not meet."""
+"""Two processes that write in the same millisecond do not meet. Together they fit into SQLite's integers."""
 _RANDOM = random.SystemRandom()
 
 
@@ -29,6 +30,6 @@ class MessageIds:
 
     def next(self, after: int = 0) -> int:
         """A number larger than `after` and than all before."""
-        drawn = (now_ms() << RANDOM_BITS) | _RANDOM.getrandbits(RANDOM_BITS)
+        drawn = (now_ms() % 2**TIME_BITS << RANDOM_BITS) | _RANDOM.getrandbits(RANDOM_BITS)
         self._last = max(drawn, self._last + 1, after + 1)
         return self._last

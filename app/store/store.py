@@ -98,7 +98,6 @@ class ChatStore:
 
     def delete_chat(self, chat_id: str) -> None:
         """Remove a chat for good: its text is overwritten in the file, in the index and in the log."""
-
         use = self._use_index
         self._database.write(lambda connection: changes.delete_chat(connection, chat_id, use_index=use))
         self._database.maintain(cut_log, in_transaction=False)
@@ -146,7 +145,6 @@ class ChatStore:
             created_ms=now,
             updated_ms=now,
         )
-
         self._database.write(lambda connection: changes.add_message(connection, message))
         return message
 
@@ -167,7 +165,10 @@ class ChatStore:
         usage: Usage | None = None,
         timings: Timings | None = None,
     ) -> Message:
-        """End a partial message. Text that is given replaces what was appended. Raises UnknownMessage."""
+        """End a partial message. Text that is given replaces what was appended. Raises UnknownMessage.
+
+        With `state="partial"` it goes on: this is how to take back what was appended.
+        """
         texts = {"content": content, "thinking": thinking, "model": model}
         fields: dict[str, object] = {
             "state": state,

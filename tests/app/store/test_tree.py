@@ -93,10 +93,13 @@ def test_messages_can_be_left_out(store: ChatStore) -> None:
     assert store.path(store.fork(messages[0].id).head_id)[0].left_out
 
 
-def test_ids_rise_when_the_clock_is_set_back(store: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("now_ms", [0, 1_000, 10**13, 10**16])
+def test_ids_rise_whatever_the_clock_says(
+    store: ChatStore, monkeypatch: pytest.MonkeyPatch, now_ms: int
+) -> None:
     chat = store.create_chat()
     question = say(store, chat.id, None, "user", "q")
-    monkeypatch.setattr("ebbtide.app.store.ids.now_ms", lambda: 1_000)
+    monkeypatch.setattr("ebbtide.app.store.ids.now_ms", lambda: now_ms)
     assert say(store, chat.id, question, "assistant", "a").id > question.id
 
 
