@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.app.safe_text import safe, safe_line, whole_text
+from ebbtide.app.safe_text import safe, safe_line, visible, whole_text
 
 
 @given(st.text(st.characters(codec=None)))
@@ -43,3 +43,16 @@ def test_a_line_is_one_line() -> None:
 def test_what_is_no_utf8_becomes_the_replacement_character() -> None:
     argument = b"a\xffb \xc3\xa9".decode("utf-8", "surrogateescape")
     assert whole_text(argument) == "a\N{REPLACEMENT CHARACTER}b \N{LATIN SMALL LETTER E WITH ACUTE}"
+
+
+@given(st.text(st.characters(codec=None)))
+def test_the_screen_gets_no_mark_of_direction_and_no_odd_line_end(text: str) -> None:
+    clean = visible(text)
+    assert not set(clean) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029")
+    assert safe(clean) == clean
+
+
+def test_a_mark_of_direction_is_shown_by_name_and_copied_as_it_is() -> None:
+    assert visible("a\u202eb\u2028c") == "a⟨RLO⟩b\nc"
+    assert safe("a\u202eb") == "a\u202eb"
+    assert safe_line("evil\u202egpj.exe") == "evil⟨RLO⟩gpj.exe"
