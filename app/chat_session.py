@@ -12,6 +12,7 @@ from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.messages import (
     Cancel,
+    Command,
     Failed,
     Finished,
     Generate,
@@ -118,6 +119,11 @@ class ChatSession:
             self._engine.send(Cancel(self._request_id))
         elif self._waiting:
             self._withdraw()
+
+    def tell(self, command: Command) -> None:
+        """Pass on what the memory panel wants of the engine; nobody hears it while there is no engine."""
+        if self._engine.running:
+            self._engine.send(command)
 
     def clear(self) -> None:
         """Begin a new chat; an answer in progress is stopped and forgotten."""

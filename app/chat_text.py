@@ -11,7 +11,7 @@ HELP = """\
 Enter   send                     Esc, Ctrl+C     stop the answer
 Ctrl+J  new line                 Ctrl+C twice    quit (or Ctrl+D)
 Up      what you wrote before    PageUp, PageDn  scroll
-Ctrl+P  commands and themes
+Ctrl+P  commands and themes      F2              memory: side, full, off
 
 /new    begin a new chat         /pack  make a pack (paging from disk)
 /help   this text                /bye   quit"""

@@ -13,6 +13,7 @@ from textual.screen import Screen
 
 from ebbtide.app.chat_session import ChatSession, Phase
 from ebbtide.app.chat_text import HELP, describe_end, describe_error
+from ebbtide.app.panel.control import PanelControl
 from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.status_line import StatusLine, status_of
@@ -38,6 +39,7 @@ class ChatScreen(Screen[None]):
     """Draws a ChatSession and passes on what the person does."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f2", "memory_panel", "Memory panel", priority=True, show=False, id="chat.memory_panel"),
         Binding("pageup", "page(-1)", "Scroll up", priority=True, show=False, id="chat.page_up"),
         Binding("pagedown", "page(1)", "Scroll down", priority=True, show=False, id="chat.page_down"),
     ]
@@ -45,10 +47,12 @@ class ChatScreen(Screen[None]):
     def __init__(self, session: ChatSession) -> None:
         super().__init__()
         self.session = session
+        self.panel = PanelControl(session.tell)
         self._answer: AnswerTurn | None = None
         self._interrupted_at = float("-inf")
 
     def compose(self) -> ComposeResult:
+        yield self.panel.side
         yield Transcript()
         with Vertical(id="bottom"):
             yield Prompt()
@@ -136,6 +140,10 @@ class ChatScreen(Screen[None]):
         scroll = self.transcript.scroll_page_up if direction < 0 else self.transcript.scroll_page_down
         scroll(animate=False)
 
+    def action_memory_panel(self) -> None:
+        """Off, side, full."""
+        self.panel.cycle(self)
+
     # --- what the engine does
 
     async def on_engine_event(self, message: EngineEvent) -> None:
@@ -145,6 +153,7 @@ class ChatScreen(Screen[None]):
             if self.session.phase is Phase.FAILED:
                 await self._close_answer(describe_error(self.session), "error")
             return
+        self.panel.take(event)
         if not self.session.handle(event):
             return
         match event:

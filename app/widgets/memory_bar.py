@@ -11,6 +11,8 @@ from ebbtide.app.chat_text import MemoryPart, memory_parts
 from ebbtide.engine.messages import Memory
 
 MIN_BAR_CELLS, MAX_BAR_CELLS = 6, 40
+ENOUGH_BAR_CELLS = 20
+"""Where the whole legend would leave the bar less, the legend is shortened."""
 UNITS = ((10 << 30, 1 << 30, "GiB"), (0, 1 << 20, "MiB"))
 """(budget from which the unit is used, its bytes, its name): one unit for the whole line."""
 
@@ -29,6 +31,12 @@ def bar_cells(parts: list[int], cells: int) -> list[int]:
         # Move the cell where it is furthest from its exact share.
         counts[max(movable, key=lambda index: step * (parts[index] / total * cells - counts[index]))] += step
     return counts
+
+
+def unit_of(memory: Memory) -> tuple[int, str, int]:
+    """(bytes, name, digits) of the unit that suits the budget."""
+    unit_bytes, unit = next((size, name) for least, size, name in UNITS if memory.budget_bytes >= least)
+    return unit_bytes, unit, 1 if unit == "GiB" else 0
 
 
 class MemoryBar(Widget):
@@ -50,8 +58,10 @@ class MemoryBar(Widget):
         if memory is None:
             return Content("")
         parts = memory_parts(memory)
-        words = self._words(memory, parts)
-        room = self.content_size.width - sum(len(text) for text, _ in words)
+        for words in (self._words(memory, parts), self._short_words(memory, parts), self._sum(memory)):
+            room = self._room(words)
+            if room >= ENOUGH_BAR_CELLS:
+                break
         cells = min(max(room, MIN_BAR_CELLS), MAX_BAR_CELLS)
         counts = bar_cells([part.nbytes for part in parts], cells)
         bar = [
@@ -60,14 +70,37 @@ class MemoryBar(Widget):
         ]
         return Content.assemble(*bar, *words)
 
+    def _room(self, words: list[tuple[str, Style]]) -> int:
+        return self.content_size.width - sum(len(text) for text, _ in words)
+
+    def _short_words(self, memory: Memory, parts: list[MemoryPart]) -> list[tuple[str, Style]]:
+        """Without patterns: the parts are named in the order in which the bar shows them."""
+        unit_bytes, _, digits = unit_of(memory)
+        words: list[tuple[str, Style]] = []
+        for part in parts:
+            if part.nbytes > 0:
+                style = self.get_visual_style(f"memory--{'label' if part.name == 'free' else part.name}")
+                words.append((f" {part.word} {part.nbytes / unit_bytes:,.{digits}f}", style))
+        return [*words, (f" of {self._budget(memory)}", self.get_visual_style("memory--label"))]
+
+    def _sum(self, memory: Memory) -> list[tuple[str, Style]]:
+        unit_bytes, _, digits = unit_of(memory)
+        used = (memory.budget_bytes - memory.free_bytes) / unit_bytes
+        words = f" {used:,.{digits}f} of {self._budget(memory)}"
+        return [(words, self.get_visual_style("memory--label"))]
+
+    @staticmethod
+    def _budget(memory: Memory) -> str:
+        unit_bytes, unit, digits = unit_of(memory)
+        return f"{memory.budget_bytes / unit_bytes:,.{digits}f} {unit}"
+
     def _words(self, memory: Memory, parts: list[MemoryPart]) -> list[tuple[str, Style]]:
         """The legend: every part that is not empty, and the whole, in one unit."""
-        unit_bytes, unit = next((size, name) for least, size, name in UNITS if memory.budget_bytes >= least)
-        digits = 1 if unit == "GiB" else 0
+        unit_bytes, _, digits = unit_of(memory)
         label = self.get_visual_style("memory--label")
         words: list[tuple[str, Style]] = []
         for part in parts:
             if part.nbytes > 0:
                 words.append((f"  {part.fill}", self.get_visual_style(f"memory--{part.name}")))
                 words.append((f" {part.word} {part.nbytes / unit_bytes:,.{digits}f}", label))
-        return [*words, (f"  of {memory.budget_bytes / unit_bytes:,.{digits}f} {unit}", label)]
+        return [*words, (f"  of {self._budget(memory)}", label)]

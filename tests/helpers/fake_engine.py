@@ -6,9 +6,11 @@ It answers every chat with `Script.answer` (or an echo of the last user turn), o
 import os
 import queue
 import signal
+import struct
 import sys
 import threading
 import time
+from collections.abc import Collection
 from typing import IO
 
 import msgspec
@@ -17,15 +19,20 @@ from ebbtide.engine.lifeline import die_with_parent
 from ebbtide.engine.messages import (
     Cancel,
     Command,
+    Decision,
     Event,
+    Evict,
     Failed,
     Finished,
     FinishReason,
     Generate,
     Load,
     Loaded,
+    Machine,
     Memory,
+    Pin,
     Progress,
+    Residency,
     Score,
     Scored,
     Shutdown,
@@ -33,6 +40,7 @@ from ebbtide.engine.messages import (
     Timings,
     Token,
     Usage,
+    Watch,
 )
 from ebbtide.engine.wire import command_reader, write_message
 
@@ -88,6 +96,35 @@ def memory(script: Script) -> Memory:
 
 
 class FakeEngine:
+LAYERS, EXPERTS = 30, 8
+
+
+def residency(script: Script, pinned: Collection[tuple[int, int]]) -> Residency:
+    """Every fourth expert is absent, unless it is pinned."""
+    places = [(layer, expert) for layer in range(LAYERS) for expert in range(EXPERTS)]
+    return Residency(
+        layers=LAYERS,
+        experts=EXPERTS,
+        widths=bytes(8 if place in pinned or sum(place) % 4 else 0 for place in places),
+        uses=b"".join(struct.pack("<I", 3 * layer + expert) for layer, expert in places),
+        pinned=bytes(place in pinned for place in places),
+        slots=[6] * LAYERS,
+        expert_bytes=[1 << 20] * LAYERS,
+        spare_bytes=2 << 20,
+        memory=memory(script),
+    )
+
+
+def machine() -> Machine:
+    return Machine(
+        process_bytes=400 << 20,
+        process_swap_bytes=0,
+        app_bytes=60 << 20,
+        available_bytes=9 << 30,
+        total_bytes=16 << 30,
+    )
+
+
     """Reads commands on a thread of its own, so that a cancel is seen in the middle of an answer."""
 
     def __init__(self, script: Script, commands: IO[bytes], events: IO[bytes]) -> None:
@@ -97,6 +134,7 @@ class FakeEngine:
         self.inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self.cancelled: set[int] = set()
         threading.Thread(target=self._read, daemon=True).start()
+        self.pinned: set[tuple[int, int]] = set()
 
     def _read(self) -> None:
         reader = command_reader(self.commands)
@@ -126,6 +164,11 @@ class FakeEngine:
                 case Score() as request:
                     self.score(request)
                 case Shutdown() if not self.script.ignore_shutdown:
+                case Watch() as watch if watch.every_s > 0:
+                    self.emit(residency(self.script, self.pinned))
+                    self.emit(machine())
+                case Pin() | Evict() as wish:
+                    self.by_hand(wish)
                     return
                 case _:
                     pass
@@ -146,8 +189,8 @@ class FakeEngine:
                 architecture="llama",
                 ctx=load.ctx or self.script.ctx,
                 vocabulary=49152,
-                layers=30,
-                experts=8,
+                layers=LAYERS,
+                experts=EXPERTS,
                 isa="portable",
                 threads=load.threads or 2,
                 load_s=0.5,
@@ -221,6 +264,17 @@ class FakeEngine:
 
     def score(self, request: Score) -> None:
         count = len(split_words(request.text))
+    def by_hand(self, wish: Pin | Evict) -> None:
+        """Pins are kept; nothing can be evicted."""
+        place = (wish.layer, wish.expert)
+        if isinstance(wish, Evict):
+            self.emit(Decision(time.time(), "refused", f"Expert {wish.expert} stays."))
+            return
+        (self.pinned.add if wish.on else self.pinned.discard)(place)
+        done = "pinned" if wish.on else "unpinned"
+        self.emit(Decision(time.time(), "pin", f"L{wish.layer:02} expert {wish.expert} {done} by hand"))
+        self.emit(residency(self.script, self.pinned))
+
         self.emit(Scored(request.request_id, list(range(count)), [-2.0] * count, [0] * count))
 
 

@@ -1,0 +1,1 @@
+"""The memory panel: what an engine says about its memory, as pictures and words."""

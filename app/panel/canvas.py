@@ -1,0 +1,121 @@
+"""The base of all parts of the panel: rows of cells, of which only those that changed are drawn again."""
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ebbtide.app.panel.cell import NONE, Cell, Ink, Row, changes
+
+INKS: tuple[Ink, ...] = (
+    "none",
+    "label",
+    "faint",
+    "title",
+    "live",
+    "warning",
+    "static",
+    "expert",
+    "kv",
+    "transient",
+    "runtime",
+    "free",
+    "engine",
+    "app",
+    "other",
+    "w8",
+    "w6",
+    "w4",
+    "w3",
+    "w2",
+    "absent",
+    "uses",
+    "pinned",
+    "chosen",
+)
+
+
+class Canvas(Widget):
+    """Subclasses say what stands in their rows (`rows`); `update` draws the difference."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"ink--{ink}" for ink in INKS}
+
+    def __init__(self, classes: str | None = None) -> None:
+        super().__init__(classes=classes)
+        self._drawn: list[Row] = []
+        self._strips: dict[int, Strip] = {}
+        self._inks: dict[tuple[Ink, Ink, bool], Style] = {}
+
+    def rows(self, width: int, height: int) -> list[Row]:
+        """What to draw in `width` x `height` cells; short rows are filled up."""
+        raise NotImplementedError
+
+    def update(self) -> None:
+        """Compare with what is drawn, and ask for those cells only that differ."""
+        width, height = self.content_size
+        if not width or not height or not self.display:
+            return
+        fresh = self.rows(width, height)[:height]
+        fresh += [[] for _ in range(height - len(fresh))]
+        old = self._drawn if len(self._drawn) == height else [[] for _ in range(height)]
+        regions = []
+        for y, (before, after) in enumerate(zip(old, fresh, strict=True)):
+            if before is not after and (runs := changes(before, after)):
+                self._strips.pop(y, None)
+                regions += [Region(start, y, end - start, 1) for start, end in runs]
+        self._drawn = fresh
+        if regions:
+            self.refresh(*regions)
+
+    def on_resize(self) -> None:
+        self._drawn = []
+        self._strips.clear()
+        self.update()
+        self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Another theme: the inks have other colours."""
+        super().notify_style_update()
+        self._inks.clear()
+        self._strips.clear()
+
+    def render_line(self, y: int) -> Strip:
+        strip = self._strips.get(y)
+        if strip is None:
+            row = self._drawn[y] if y < len(self._drawn) else []
+            strip = self._strips[y] = self._strip(row)
+        return strip
+
+    def _strip(self, row: Row) -> Strip:
+        width = self.content_size.width
+        segments: list[Segment] = []
+        run, style = "", None
+        for cell in row[:width]:
+            here = self._style(cell)
+            if here is not style and run:
+                segments.append(Segment(run, style))
+                run = ""
+            style = here
+            run += cell.text
+        if run:
+            segments.append(Segment(run, style))
+        return Strip(segments).adjust_cell_length(width, self._ink(NONE))
+
+    def _style(self, cell: Cell) -> Style:
+        key = (cell.ink, cell.under, cell.chosen)
+        style = self._inks.get(key)
+        if style is None:
+            style = self._ink(cell.ink)
+            if cell.under != NONE:
+                style += Style(bgcolor=self._ink(cell.under).color)
+            if cell.chosen:
+                chosen = self._ink("chosen")
+                style += Style(color=chosen.color, bgcolor=chosen.bgcolor, bold=chosen.bold)
+            self._inks[key] = style
+        return style
+
+    def _ink(self, ink: Ink) -> Style:
+        return self.get_component_rich_style(f"ink--{ink}")

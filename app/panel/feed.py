@@ -1,0 +1,78 @@
+"""All that the panel knows: the latest of each kind of event, the last decisions, a minute of speed.
+
+It keeps up while the panel is hidden (that costs nothing), so that opening it shows the past minute at once.
+"""
+
+import time
+from collections import deque
+
+from ebbtide.app.panel.traces import Recorder, Traces
+from ebbtide.engine.client import ClientEvent, Died
+from ebbtide.engine.frames import Frame
+from ebbtide.engine.messages import Decision, Finished, Loaded, Machine, Memory, Residency, Snapshot
+
+DECISIONS_KEPT = 200
+
+
+class PanelFeed:
+    """Fed with every event of one engine, on the application's own thread."""
+
+    def __init__(self) -> None:
+        self.loaded: Loaded | None = None
+        self.snapshot: Snapshot | None = None
+        self.residency: Residency | None = None
+        self.machine: Machine | None = None
+        self.memory: Memory | None = None
+        """The latest ledger, from whichever event brought it."""
+        self.first_token_s: float | None = None
+        """Of the last answer."""
+        self.decisions: deque[Decision] = deque(maxlen=DECISIONS_KEPT)
+        self.alive = False
+        self._recorder = Recorder()
+
+    def take(self, event: ClientEvent, now: float | None = None) -> None:
+        """Take an event; `now` in seconds of the monotonic clock."""
+        match event:
+            case Loaded():
+                self._begin(event)
+            case Snapshot():
+                self.snapshot, self.memory = event, event.memory
+                self._recorder.take(event, time.monotonic() if now is None else now)
+            case Residency():
+                self.residency, self.memory = event, event.memory
+            case Machine():
+                self.machine = event
+            case Decision():
+                self.decisions.append(event)
+            case Finished():
+                self.memory = event.memory
+                self.first_token_s = event.timings.first_token_s or None
+            case Died():
+                self.alive = False
+                self.residency = self.machine = None
+            case _:
+                pass
+
+    def _begin(self, loaded: Loaded) -> None:
+        self.loaded, self.memory, self.alive = loaded, loaded.memory, True
+        self.snapshot = self.residency = self.first_token_s = None
+        self._recorder = Recorder()
+
+    def take_frame(self, frame: Frame, now: float | None = None) -> None:
+        """Take what a viewer of another process's engine got."""
+        if frame.loaded is not None and frame.loaded != self.loaded:
+            self.take(frame.loaded)
+        if frame.finished is not None:
+            self.take(frame.finished)
+        for event in (frame.snapshot, frame.residency, frame.machine):
+            if event is not None and event not in (self.snapshot, self.residency, self.machine):
+                self.take(event, now)
+        last = self.decisions[-1] if self.decisions else None
+        fresh = frame.decisions
+        if last is not None and last in fresh:
+            fresh = fresh[fresh.index(last) + 1 :]
+        self.decisions.extend(fresh)
+
+    def traces(self, now: float | None = None) -> Traces:
+        """The last minute."""
+        return self._recorder.traces(time.monotonic() if now is None else now)

@@ -1,0 +1,143 @@
+"""Where every byte is: the engine's memory and the machine's, as stacked bars with names and sizes."""
+
+from ebbtide.app.chat_text import MemoryPart
+from ebbtide.app.panel.accounts import engine_parts, machine_parts, process_account
+from ebbtide.app.panel.canvas import Canvas
+from ebbtide.app.panel.cell import LABEL, NONE, Row, blank, fill, text
+from ebbtide.app.panel.feed import PanelFeed
+from ebbtide.app.panel.numbers import in_unit, size, unit_for
+from ebbtide.app.widgets.memory_bar import bar_cells
+
+NAME_CELLS = 8
+LEAST_BAR = 16
+
+
+def stacked(parts: list[MemoryPart], width: int) -> Row:
+    """The bar itself; its patterns differ too, so that colour is not needed to tell parts apart."""
+    row: Row = []
+    for part, cells in zip(parts, bar_cells([part.nbytes for part in parts], width), strict=True):
+        row += fill(part.name, part.fill, cells)
+    return row[:width]
+
+
+def legend(parts: list[MemoryPart], unit_bytes: int, digits: int, gap: int = 2) -> Row:
+    """Each part that is not empty: pattern, name, size."""
+    row: Row = []
+    for part in parts:
+        if part.nbytes > 0:
+            row += [*blank(gap if row else 0), *text(part.fill, part.name)]
+            row += text(f" {part.word} {in_unit(part.nbytes, unit_bytes, digits)}", NONE)
+    return row
+
+
+class MemoryBars(Canvas):
+    """Four rows: the engine's bar, its legend, the machine's bar with legend, and how they reconcile."""
+
+    def __init__(self, feed: PanelFeed) -> None:
+        super().__init__()
+        self._feed = feed
+
+    def rows(self, width: int, height: int) -> list[Row]:
+        memory = self._feed.memory
+        if memory is None:
+            return [text("No model is loaded yet.", LABEL)]
+        spare = self._feed.residency.spare_bytes if self._feed.residency is not None else 0
+        account = process_account(memory, self._feed.machine, spare)
+        parts = engine_parts(memory, account)
+        unit_bytes, unit, digits = unit_for(memory.budget_bytes)
+        used = in_unit(memory.budget_bytes - memory.free_bytes, unit_bytes, digits)
+        total = text(f"  {used} of {in_unit(memory.budget_bytes, unit_bytes, digits)} {unit}")
+        bar = stacked(parts, width - NAME_CELLS - len(total))
+        names = legend(parts, unit_bytes, digits)
+        if len(names) + NAME_CELLS > width:
+            names = legend(parts, unit_bytes, digits, gap=1)
+        indent = NAME_CELLS if len(names) + NAME_CELLS <= width else 0
+        return [
+            [*text("memory".ljust(NAME_CELLS), LABEL), *bar, *total],
+            [*blank(indent), *names],
+            self._machine(width),
+            self._reconciled(width),
+        ]
+
+    def _machine(self, width: int) -> Row:
+        parts = machine_parts(self._feed.machine)
+        if not parts:
+            return text("RAM     not known yet", LABEL)
+        total_bytes = sum(part.nbytes for part in parts)
+        unit_bytes, unit, digits = unit_for(total_bytes)
+        names = [
+            *legend(parts, unit_bytes, digits),
+            *text(f"  of {in_unit(total_bytes, unit_bytes, digits)} {unit}"),
+        ]
+        room = width - NAME_CELLS - len(names) - 2
+        if room < LEAST_BAR:
+            free = parts[-1]
+            names = text(
+                f"  {in_unit(free.nbytes, unit_bytes, digits)} of "
+                f"{in_unit(total_bytes, unit_bytes, digits)} {unit} free"
+            )
+            room = width - NAME_CELLS - len(names)
+            return [*text("RAM".ljust(NAME_CELLS), LABEL), *stacked(parts, room), *names]
+        return [*text("RAM".ljust(NAME_CELLS), LABEL), *stacked(parts, room), *blank(2), *names]
+
+    def _reconciled(self, width: int) -> Row:
+        """The system's figure for the process, as a sum of ours."""
+        memory, machine = self._feed.memory, self._feed.machine
+        spare = self._feed.residency.spare_bytes if self._feed.residency is not None else 0
+        account = process_account(memory, machine, spare) if memory is not None else None
+        if account is None or machine is None:
+            return []
+        unit_bytes, unit, digits = unit_for(account.process_bytes)
+
+        def figure(nbytes: int) -> str:
+            return in_unit(nbytes, unit_bytes, digits)
+
+        words = f"{figure(account.process_bytes)} {unit} = {figure(account.ledger_bytes)} in use"
+        if account.spare_bytes:
+            words += f" + {figure(account.spare_bytes)} kept free"
+        if account.untouched_bytes:
+            words += f" - {figure(account.untouched_bytes)} not touched yet"
+        else:
+            words += f" + {figure(account.runtime_bytes)} runtime"
+        if machine.process_swap_bytes:
+            words += f"; {size(machine.process_swap_bytes)} swapped out"
+        if machine.cgroup_limit_bytes is not None:
+            words += f"; cgroup {size(machine.cgroup_usage_bytes)} of {size(machine.cgroup_limit_bytes)}"
+        return text("process".ljust(NAME_CELLS) + words, LABEL)[:width]
+
+
+class SideBars(Canvas):
+    """The same for a narrow column: one bar, its parts two a row, and the machine in a line."""
+
+    def __init__(self, feed: PanelFeed) -> None:
+        super().__init__()
+        self._feed = feed
+
+    def rows(self, width: int, height: int) -> list[Row]:
+        memory = self._feed.memory
+        if memory is None:
+            return [text("No model is loaded yet.", LABEL)]
+        spare = self._feed.residency.spare_bytes if self._feed.residency is not None else 0
+        parts = engine_parts(memory, process_account(memory, self._feed.machine, spare))
+        unit_bytes, unit, digits = unit_for(memory.budget_bytes)
+        used = in_unit(memory.budget_bytes - memory.free_bytes, unit_bytes, digits)
+        whole = in_unit(memory.budget_bytes, unit_bytes, digits)
+        rows = [stacked(parts, width)]
+        shown = [part for part in parts if part.nbytes > 0]
+        half = width // 2
+        for first in range(0, len(shown), 2):
+            row: Row = []
+            for part in shown[first : first + 2]:
+                figure = in_unit(part.nbytes, unit_bytes, digits)
+                words = [*text(part.fill, part.name), *text(f" {part.word}")]
+                row += [*words, *blank(half - 2 - len(words) - len(figure)), *text(figure), *blank(2)]
+            rows.append(row)
+        rows += [[] for _ in range(4 - len(rows))]
+        rows.append(text(f"{used} of {whole} {unit} in use", LABEL))
+        machine = machine_parts(self._feed.machine)
+        if machine:
+            total = sum(part.nbytes for part in machine)
+            ram_bytes, ram_unit, ram_digits = unit_for(total)
+            free = in_unit(machine[-1].nbytes, ram_bytes, ram_digits)
+            rows.append(text(f"RAM {free} of {in_unit(total, ram_bytes, ram_digits)} {ram_unit} free", LABEL))
+        return rows

@@ -1,0 +1,39 @@
+"""Figures in few characters, always with their unit."""
+
+from ebbtide.engine.sizes import format_bytes
+
+DASH = "\N{EN DASH}"
+GIB, MIB = 1 << 30, 1 << 20
+
+
+def rate(value: float | None) -> str:
+    """Tokens per second: "41.2", "1,335", or a dash."""
+    if value is None:
+        return DASH
+    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def speed(value: float | None) -> str:
+    return DASH if value is None else f"{rate(value)} tok/s"
+
+
+def percent(value: float | None) -> str:
+    return DASH if value is None else f"{value:.0%}".replace("%", " %")
+
+
+def size(value: float | None) -> str:
+    return DASH if value is None else format_bytes(value)
+
+
+def unit_for(largest: int) -> tuple[int, str, int]:
+    """(bytes, name, digits) of the one unit in which a row of sizes is written."""
+    return (GIB, "GiB", 1) if largest >= 10 * GIB else (MIB, "MiB", 0)
+
+
+def in_unit(nbytes: int, unit_bytes: int, digits: int) -> str:
+    return f"{nbytes / unit_bytes:,.{digits}f}"
+
+
+def size_rate(value: float | None) -> str:
+    """Bytes per second."""
+    return DASH if value is None else f"{format_bytes(value)}/s"

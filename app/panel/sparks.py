@@ -1,0 +1,83 @@
+"""Speed, hit rate and bytes moved over the last minute, one line each."""
+
+from ebbtide.app.panel.canvas import Canvas
+from ebbtide.app.panel.cell import FAINT, LABEL, NONE, Cell, Ink, Row, blank, text
+from ebbtide.app.panel.feed import PanelFeed
+from ebbtide.app.panel.numbers import percent, rate, size, size_rate, speed
+from ebbtide.app.panel.traces import SECONDS, Trace
+
+STEPS = "▁▂▃▄▅▆▇█"
+NAME_CELLS = 8
+NOW_CELLS, MOST_CELLS = 13, 16
+WIDE = 96
+"""From this width on, a third figure has room."""
+
+
+def sparkline(trace: Trace, top: float, width: int, ink: Ink) -> Row:
+    """The last `width` seconds; `top` is the full height. Seconds without work are a faint dot."""
+    row: Row = []
+    for value in trace.values[-width:] if width > 0 else []:
+        if value is None:
+            row.append(Cell("·", FAINT))
+        else:
+            step = round(value / top * (len(STEPS) - 1)) if top > 0 else 0
+            row.append(Cell(STEPS[max(0, min(step, len(STEPS) - 1))], ink))
+    return [*blank(width - len(row)), *row]
+
+
+class Sparks(Canvas):
+    """Three rows; `compact` leaves out all but the name, the line and the present figure."""
+
+    def __init__(self, feed: PanelFeed, *, compact: bool = False) -> None:
+        super().__init__()
+        self._feed, self._compact = feed, compact
+
+    def rows(self, width: int, height: int) -> list[Row]:
+        traces = self._feed.traces()
+        first = self._feed.first_token_s
+        decode, hit, moved = traces.decode_tok_s, traces.hit_rate, traces.moved_bytes_s
+        misses = traces.misses_per_token
+        lines: list[tuple[str, Trace, float, Ink, str, str, str]] = [
+            (
+                "decode",
+                decode,
+                decode.most,
+                "expert",
+                speed(decode.now),
+                f"max {rate(decode.most or None)}",
+                f"first token {first:.2f} s" if first is not None else "",
+            ),
+            (
+                "hits",
+                hit,
+                1.0,
+                "transient",
+                percent(hit.now),
+                f"max {percent(hit.most or None)}",
+                f"{misses:.1f} misses/token" if misses is not None else "",
+            ),
+            (
+                "moved",
+                moved,
+                moved.most,
+                "kv",
+                size_rate(moved.now),
+                f"max {size_rate(moved.most or None)}",
+                f"{size(traces.bytes_per_token)}/token" if traces.bytes_per_token is not None else "",
+            ),
+        ]
+        return [self._line(width, *line) for line in lines]
+
+    def _line(
+        self, width: int, name: str, trace: Trace, top: float, ink: Ink, now: str, most: str, more: str
+    ) -> Row:
+        name_cells = NAME_CELLS - 1 if self._compact else NAME_CELLS
+        row = text(name.ljust(name_cells), LABEL)
+        right: Row = text(now.rjust(NOW_CELLS - 1 if self._compact else NOW_CELLS))
+        if not self._compact:
+            right += text(f"   {most}".ljust(MOST_CELLS), LABEL)
+        if not self._compact and width >= WIDE:
+            right += text(f"   {more}".ljust(26), LABEL)
+        cells = min(SECONDS, width - len(row) - len(right))
+        row += sparkline(trace, top, cells, ink)
+        return [*row, *right][:width] if cells > 0 else [*text(name + " ", LABEL), *text(now, NONE)][:width]
