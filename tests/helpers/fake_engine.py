@@ -61,6 +61,7 @@ class Script(msgspec.Struct, frozen=True):
     """The failure comes after so many tokens of the answer."""
     finish_reason: FinishReason = "stop"
     ctx: int = 4096
+    opens_thinking: bool = False
     die_at_start: int = 0
     """exit code"""
     die_after_tokens: int = -1
@@ -95,7 +96,6 @@ def memory(script: Script) -> Memory:
     )
 
 
-class FakeEngine:
 LAYERS, EXPERTS = 30, 8
 
 
@@ -125,6 +125,7 @@ def machine() -> Machine:
     )
 
 
+class FakeEngine:
     """Reads commands on a thread of its own, so that a cancel is seen in the middle of an answer."""
 
     def __init__(self, script: Script, commands: IO[bytes], events: IO[bytes]) -> None:
@@ -133,8 +134,8 @@ def machine() -> Machine:
         self.events = events
         self.inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self.cancelled: set[int] = set()
-        threading.Thread(target=self._read, daemon=True).start()
         self.pinned: set[tuple[int, int]] = set()
+        threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         reader = command_reader(self.commands)
@@ -163,12 +164,12 @@ def machine() -> Machine:
                     self.generate(request)
                 case Score() as request:
                     self.score(request)
-                case Shutdown() if not self.script.ignore_shutdown:
                 case Watch() as watch if watch.every_s > 0:
                     self.emit(residency(self.script, self.pinned))
                     self.emit(machine())
                 case Pin() | Evict() as wish:
                     self.by_hand(wish)
+                case Shutdown() if not self.script.ignore_shutdown:
                     return
                 case _:
                     pass
@@ -196,6 +197,7 @@ def machine() -> Machine:
                 load_s=0.5,
                 memory=memory(self.script),
                 notices=self.script.notices,
+                opens_thinking=self.script.opens_thinking,
             )
         )
 
@@ -262,8 +264,6 @@ def machine() -> Machine:
             memory=memory(self.script),
         )
 
-    def score(self, request: Score) -> None:
-        count = len(split_words(request.text))
     def by_hand(self, wish: Pin | Evict) -> None:
         """Pins are kept; nothing can be evicted."""
         place = (wish.layer, wish.expert)
@@ -275,6 +275,8 @@ def machine() -> Machine:
         self.emit(Decision(time.time(), "pin", f"L{wish.layer:02} expert {wish.expert} {done} by hand"))
         self.emit(residency(self.script, self.pinned))
 
+    def score(self, request: Score) -> None:
+        count = len(split_words(request.text))
         self.emit(Scored(request.request_id, list(range(count)), [-2.0] * count, [0] * count))
 
 
