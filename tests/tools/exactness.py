@@ -15,6 +15,9 @@ import sys
 from pathlib import Path
 
 from ebbtide.engine.memory.budget import parse_bytes
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a script: find `tests`
+
 from tests.tools.cgroup import MemoryCgroup, drop_caches
 
 MIB = 1 << 20
