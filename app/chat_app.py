@@ -10,6 +10,7 @@ from textual.app import App
 from textual.theme import Theme
 
 from ebbtide.app.chat_session import ChatSession
+from ebbtide.app.chat_tools import ChatTools
 from ebbtide.app.screens.chat import ChatScreen, EngineEvent
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED
 from ebbtide.app.themes import install_themes, theme_name
@@ -25,19 +26,20 @@ class ChatApp(App[None]):
 
     CSS_PATH = Path(__file__).with_name("theme.tcss")
     TITLE = "ebbtide"
-    ENABLE_COMMAND_PALETTE = True
+    ENABLE_COMMAND_PALETTE = False
 
     def __init__(
         self,
         make_session: MakeSession,
         theme: str = "auto",
         remember_theme: Callable[[str], None] = lambda theme: None,
+        tools: ChatTools | None = None,
     ) -> None:
         super().__init__()
         install_themes(self, theme_name(theme))
         self._remember_theme = remember_theme
         self.session = make_session(self._post_engine, self._post_fetcher)
-        self._chat = ChatScreen(self.session)
+        self._chat = ChatScreen(self.session, tools)
 
     def on_mount(self) -> None:
         self.push_screen(self._chat)
@@ -48,8 +50,8 @@ class ChatApp(App[None]):
         self.session.close()
 
     def _theme_changed(self, theme: Theme) -> None:
-        """Chosen in the palette: it holds for the next start too."""
-        self._remember_theme("dark" if theme.dark else "light")
+        """Chosen in the app: it holds for the next start too."""
+        self._remember_theme(theme.name.removeprefix("ebbtide-"))
 
     def _post_engine(self, event: ClientEvent) -> None:
         """Called on a client's reader thread; posting is safe from there while the screen is there."""

@@ -7,7 +7,12 @@ from enum import StrEnum
 
 import msgspec
 
+from ebbtide.app.answer_content import AnswerContent
+from ebbtide.app.chat_keeper import ChatKeeper
+from ebbtide.app.conversation import Conversation, Message, newest_end
 from ebbtide.app.session import error_of
+from ebbtide.app.store import State, memory_store
+from ebbtide.app.thinking import OPEN
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.messages import (
@@ -56,10 +61,14 @@ class ChatSession:
         system: str = "",
         sampling: Sampling | None = None,
         fetcher: EngineClient | None = None,
+        keeper: ChatKeeper | None = None,
     ) -> None:
         self.load = load
         self.phase = Phase.STARTING
-        self.turns: list[Turn] = []
+        self.keeper = keeper or ChatKeeper(memory_store())
+        self.conversation = Conversation()
+        self.content = AnswerContent()
+        """What is being answered, or was last."""
         self.partial = ""
         self.progress: Progress | None = None
         self.loaded: Loaded | None = None
@@ -69,8 +78,8 @@ class ChatSession:
         self.needs_pack = False
         self._engine = engine
         self._fetcher = fetcher
-        self._system = system
-        self._sampling = sampling or Sampling()
+        self.system = system
+        self.sampling = sampling or Sampling()
         self._request_id = 0
         self._waiting = False
 
@@ -78,6 +87,11 @@ class ChatSession:
     def busy(self) -> bool:
         """A question is being answered, or waits for the model."""
         return self.phase in BUSY or self._waiting
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The chat as it is shown."""
+        return [message.turn for message in self.conversation.path]
 
     @property
     def memory(self) -> Memory | None:
@@ -103,9 +117,58 @@ class ChatSession:
             if client is not None:
                 client.close()
 
-    def ask(self, text: str) -> None:
+    def ask(self, text: str) -> Message:
         """Add a user turn and have it answered, after (re)loading the model if it has to be."""
-        self.turns.append(Turn("user", text))
+        message = self.conversation.add("user", text)
+        self.keeper.asked(message)
+        self._want_answer()
+        return message
+
+    def edit(self, message: Message, text: str) -> Message:
+        """Ask `text` in the place of an earlier question; the old one stays as another version."""
+        self.conversation.leaf = message.parent
+        return self.ask(text)
+
+    def regenerate(self, message: Message) -> None:
+        """Have a question (or the question of an answer) answered once more."""
+        self.conversation.leaf = message if message.role == "user" else message.parent
+        self._want_answer()
+
+    def switch(self, message: Message, step: int) -> None:
+        """Show another version of a message."""
+        self.conversation.switch(message, step)
+        self.keeper.shows(self.conversation.leaf)
+
+    def leave_out_oldest(self, count: int) -> int:
+        """Keep the oldest messages from the model, reversibly; returns how many it were."""
+        messages = self.conversation.leave_out_oldest(count)
+        self.keeper.left_out(messages, True)
+        return len(messages)
+
+    def set_left_out(self, message: Message, left_out: bool) -> None:
+        """Keep a single message from the model, or send it again."""
+        message.left_out = left_out
+        self.keeper.left_out([message], left_out)
+
+    def send_all(self) -> int:
+        """Send what was left out again; returns how many messages it were."""
+        messages = self.conversation.send_all()
+        self.keeper.left_out(messages, False)
+        return len(messages)
+
+    def open(self, chat_id: str) -> None:
+        """Show a chat of the store. Raises StoreError; then nothing has changed."""
+        conversation = self.keeper.load(chat_id)
+        self._forget_request()
+        self.conversation = conversation
+        self.system = self.keeper.system or self.system
+
+    def fork(self, message: Message) -> None:
+        """Go on in a new chat that shares the path down to `message`."""
+        self.open(self.keeper.fork(message))
+
+    def _want_answer(self) -> None:
+        self.content = AnswerContent()
         self._waiting = True
         if self.phase in (Phase.DIED, Phase.FAILED):
             self.start()
@@ -126,18 +189,30 @@ class ChatSession:
             self._engine.send(command)
 
     def clear(self) -> None:
-        """Begin a new chat; an answer in progress is stopped and forgotten."""
+        """Begin a new chat; an answer in progress is stopped, what it has said stays in the old one."""
+        self._forget_request()
+        self.conversation = self.keeper.begin()
+
+    def _forget_request(self) -> None:
+        """Leave the chat: nothing of its request is heard any more."""
         self.stop()
-        self._request_id = 0
         if self.phase in BUSY:
+            self._keep_partial("stopped")
             self.phase = Phase.READY
-        self.turns.clear()
+        self._request_id = 0
         self.partial = ""
+
+    def reload(self, load: Load) -> None:
+        """Load another model, or the same with another budget; the chat stays."""
+        if self.phase in BUSY:
+            self._forget_request()
+        self.load = load
+        self.snapshot, self.loaded = None, None
+        self.start()
 
     def reload_with_pack(self) -> None:
         """Allow a pack to be made, and load again."""
-        self.load = msgspec.structs.replace(self.load, pack="yes")
-        self.start()
+        self.reload(msgspec.structs.replace(self.load, pack="yes"))
 
     def handle(self, event: ClientEvent) -> bool:
         """Take an event of the engine. Returns False for one that belongs to a forgotten request."""
@@ -180,24 +255,43 @@ class ChatSession:
         self._waiting = False
         self._request_id = self._engine.next_request_id()
         self.partial, self.finished, self.error = "", None, None
+        if self.loaded is not None and self.loaded.opens_thinking:
+            self.content.open_thinking()
         self.phase = Phase.READING
-        system = [Turn("system", self._system)] if self._system else []
-        self._engine.send(Generate(self._request_id, turns=[*system, *self.turns], sampling=self._sampling))
+        question = self.conversation.leaf
+        if question is not None:
+            self.keeper.answer_begins(question)
+        system = [Turn("system", self.system)] if self.system else []
+        self._engine.send(
+            Generate(self._request_id, turns=[*system, *self.conversation.sent], sampling=self.sampling)
+        )
 
     def _withdraw(self) -> None:
         """Take back the last question, so that the next one does not follow an unanswered turn."""
         self._waiting = False
-        if self.turns and self.turns[-1].role == "user":
-            self.turns.pop()
+        question = self.conversation.leaf
+        if question is None or question.role != "user":
+            return
+        if question.children:  # it was to be answered once more
+            self.conversation.leaf = newest_end(question)
+            self.keeper.shows(self.conversation.leaf)
+        else:
+            self.conversation.withdraw(question)
+            self.keeper.withdrew(question)
 
     def _on_loaded(self, event: Loaded) -> None:
         self.loaded, self.progress, self.phase = event, None, Phase.READY
+        self.keeper.model = event.name
+        self.keeper.settings_changed()
         if self._waiting:
             self._send()
 
     def _on_died(self, event: Died) -> None:
         self.error = event.error()
-        self._keep_partial()
+        if self.phase in BUSY:
+            self._keep_partial("failed")
+        elif self._waiting:
+            self._withdraw()
         self._waiting = False
         self.phase = Phase.DIED
         self.progress = None
@@ -206,6 +300,8 @@ class ChatSession:
         match event:
             case Token():
                 self.partial += event.text
+                self.content.push(event.text, len(event.ids))
+                self.keeper.answer_grew(self.content)
                 if self.phase is Phase.READING:
                     self.phase = Phase.ANSWERING
             case Snapshot():
@@ -213,14 +309,14 @@ class ChatSession:
             case Finished():
                 self.finished = event
                 self.partial = event.text
-                self._keep_partial()
+                self._keep_partial("stopped" if event.finish_reason == "cancelled" else "complete", event)
                 self.phase = Phase.READY
             case Failed() if event.request_id == 0:
                 self.needs_pack = event.needs_pack
                 self._fail(error_of(event))
             case Failed():
                 self.error = error_of(event)
-                self._keep_partial()
+                self._keep_partial("failed")
                 self.phase = Phase.READY
 
     def _fail(self, error: EbbtideError) -> None:
@@ -228,10 +324,15 @@ class ChatSession:
         if self._waiting:
             self._withdraw()
 
-    def _keep_partial(self) -> None:
+    def _keep_partial(self, state: State, finished: Finished | None = None) -> None:
         """What was said stays in the chat; a question that got no word is taken back."""
+        self.content.end()
         if self.partial.strip():
-            self.turns.append(Turn("assistant", self.partial))
-        elif self.turns and self.turns[-1].role == "user":
-            self.turns.pop()
+            opened = self.loaded is not None and self.loaded.opens_thinking
+            text = f"{OPEN}\n{self.partial}" if opened else self.partial
+            message = self.conversation.add("assistant", text)
+            self.keeper.answer_ended(message, self.content, state, finished)
+        else:
+            self.keeper.answer_dropped()
+            self._withdraw()
         self.partial = ""

@@ -20,6 +20,8 @@ class Message:
     left_out: bool = False
     key: int = 0
     """The store's name for it; 0 = not stored."""
+    cut_off: bool = False
+    """An answer that ended with its app, not by itself."""
 
     @property
     def turn(self) -> Turn:
@@ -47,8 +49,17 @@ class Conversation:
 
     @property
     def sent(self) -> list[Turn]:
-        """What the model is to see of it."""
-        return [message.turn for message in self.path if not message.left_out]
+        """What the model is to see of it. Neighbours of one role (a question that got no answer) are joined,
+        because templates want questions and answers in turn."""
+        turns: list[Turn] = []
+        for message in self.path:
+            if message.left_out:
+                continue
+            if turns and turns[-1].role == message.role:
+                turns[-1] = Turn(message.role, f"{turns[-1].content}\n\n{message.text}")
+            else:
+                turns.append(message.turn)
+        return turns
 
     def add(self, role: Role, text: str) -> Message:
         """Add a message behind the leaf; it becomes the leaf."""

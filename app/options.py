@@ -21,9 +21,14 @@ _SIZE = re.compile(r"(?i)\d+(\.\d+)?\s*([kmgt]?(i?b)?|%)")
 NOT_YET_HINT = "Leave the flag out; `ebbtide COMMAND --help` lists what works."
 
 
+def is_size(text: str) -> bool:
+    """Whether it looks like a budget; whether it is enough is for the engine to say."""
+    return text == "auto" or _SIZE.fullmatch(text.strip()) is not None
+
+
 def check_size(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """`300MiB`, `8GB`, `40%` or `auto`; the engine does the arithmetic. Raises BadParameter."""
-    if value is None or value == "auto" or _SIZE.fullmatch(value.strip()):
+    if value is None or is_size(value):
         return value
     raise click.BadParameter(f"{value!r} is not a size; write 300MiB, 8GB, 40% or auto.")
 

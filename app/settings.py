@@ -8,7 +8,7 @@ import msgspec
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Sampling
 
-Theme = Literal["auto", "dark", "light"]
+Theme = Literal["auto", "dark", "light", "ansi", "ansi-dark", "ansi-light"]
 
 
 class EngineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +47,11 @@ class ChatSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     system: str = ""
     """A system message in front of every chat."""
     theme: Theme = "auto"
-    """`auto` follows the terminal's COLORFGBG, dark when it says nothing."""
+    """`auto` follows the terminal's COLORFGBG, dark when it says nothing; `ansi` uses its own 16 colours."""
+    compact: bool = False
+    """Less empty space on the screen."""
+    reduced_motion: bool = False
+    """Nothing moves but the text; also when TEXTUAL_ANIMATIONS is `none`."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +82,7 @@ def _parse(text: str) -> Any:
     return tomlkit.parse(text).unwrap()
 
 
-def save_setting(path: Path, table: str, field: str, value: str | int | float) -> None:
+def save_setting(path: Path, table: str, field: str, value: str | int | float | bool) -> None:
     """Change one field of the file, keeping everything else in it, comments included. Raises OSError."""
     import tomlkit
 

@@ -1,4 +1,4 @@
-"""The two colour schemes; the stylesheet (theme.tcss) uses their names only."""
+"""The colour schemes; the stylesheet (theme.tcss) uses their names only."""
 
 import os
 
@@ -33,21 +33,54 @@ LIGHT = Theme(
     surface="#f3f1eb",
     panel="#e8e4da",
 )
+ANSI_DARK = Theme(
+    name="ebbtide-ansi-dark",
+    dark=True,
+    ansi=True,
+    primary="ansi_bright_cyan",
+    secondary="ansi_bright_white",
+    accent="ansi_bright_yellow",
+    success="ansi_bright_green",
+    warning="ansi_bright_yellow",
+    error="ansi_bright_red",
+    foreground="ansi_default",
+    background="ansi_default",
+    surface="ansi_default",
+    panel="ansi_default",
+)
+ANSI_LIGHT = Theme(
+    name="ebbtide-ansi-light",
+    dark=False,
+    ansi=True,
+    primary="ansi_blue",
+    secondary="ansi_black",
+    accent="ansi_magenta",
+    success="ansi_blue",
+    warning="ansi_magenta",
+    error="ansi_red",
+    foreground="ansi_default",
+    background="ansi_default",
+    surface="ansi_default",
+    panel="ansi_default",
+)
+THEMES = (DARK, LIGHT, ANSI_DARK, ANSI_LIGHT)
 _LIGHT_BACKGROUNDS = {"7", "15"}
 
 
 def install_themes(app: App[None], chosen: str) -> None:
-    """Offer these two and no others: theirs are the colours whose contrast is tested."""
-    app.register_theme(DARK)
-    app.register_theme(LIGHT)
+    """Offer these and no others: theirs are the colours whose contrast is tested."""
+    for theme in THEMES:
+        app.register_theme(theme)
     app.theme = chosen
-    for name in set(app.available_themes) - {DARK.name, LIGHT.name}:
+    for name in set(app.available_themes) - {theme.name for theme in THEMES}:
         app.unregister_theme(name)
 
 
 def theme_name(wish: str) -> str:
-    """`dark`, `light`, or `auto`: what the terminal says in COLORFGBG, dark when it says nothing."""
-    if wish == "auto":
+    """A wish of the settings as a theme. `auto` and `ansi` ask COLORFGBG; dark when it says nothing."""
+    if wish in ("auto", "ansi"):
         background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
-        wish = "light" if background in _LIGHT_BACKGROUNDS else "dark"
-    return LIGHT.name if wish == "light" else DARK.name
+        shade = "light" if background in _LIGHT_BACKGROUNDS else "dark"
+        wish = shade if wish == "auto" else f"ansi-{shade}"
+    name = f"ebbtide-{wish}"
+    return name if name in {theme.name for theme in THEMES} else DARK.name

@@ -5,29 +5,34 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import click
+import msgspec
 
+from ebbtide.app.chat_keeper import ChatKeeper
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.commands.loading import find_load, needs_fetching, prepare_load
 from ebbtide.app.context import AppContext
+from ebbtide.app.models import find_models, resolve
 from ebbtide.app.options import (
     EngineFlags,
     SamplingFlags,
     engine_options,
     model_argument,
-    refuse,
     sampling_options,
 )
 from ebbtide.app.plain import PlainChat
+from ebbtide.app.presets import PresetFolder
 from ebbtide.app.settings import save_setting
 from ebbtide.app.starter import starter_fetcher
+from ebbtide.app.store import open_or_memory
+from ebbtide.app.theme_wishes import THEME_WISHES
 from ebbtide.engine.messages import Load, Sampling
 
 
 @click.command("chat", short_help="Chat with a model (the default command).")
 @model_argument
 @click.option("--system", help="A system message in front of the chat.")
-@click.option("--chat", "chat_id", hidden=True)
-@click.option("--theme", type=click.Choice(["auto", "dark", "light"]), help="Colours of the screen.")
+@click.option("--chat", "chat_id", metavar="ID", help="Go on with an earlier chat (`ebbtide chats ls`).")
+@click.option("--theme", type=click.Choice(THEME_WISHES), help="Colours of the screen.")
 @click.option("--plain", is_flag=True, help="Line by line, without the full screen.")
 @sampling_options
 @engine_options
@@ -43,16 +48,19 @@ def chat(
     flags: EngineFlags,
 ) -> None:
     """Chat with a model. `/help` inside tells the rest."""
-    refuse("--chat", chat_id, {None})
+    keeper = open_keeper(context)
+    if chat_id:
+        keeper.store.get_chat(chat_id)  # a wrong id is said before anything is loaded
     wish = Wish(
         system=system if system is not None else context.settings.chat.system,
         sampling=choice.sampling(context.settings),
         theme=theme or context.settings.chat.theme,
+        chat_id=chat_id or "",
     )
     if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        chat_plainly(context, prepare_load(context, model, flags), wish)
+        chat_plainly(context, prepare_load(context, model, flags), wish, keeper)
     else:
-        chat_on_screen(context, find_load(context, model, flags), wish)
+        chat_on_screen(context, find_load(context, model, flags), wish, keeper)
 
 
 @dataclass(frozen=True)
@@ -62,17 +70,26 @@ class Wish:
     system: str
     sampling: Sampling
     theme: str
+    chat_id: str
 
 
-def chat_plainly(context: AppContext, load: Load, wish: Wish) -> None:
+def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: ChatKeeper) -> None:
     client = context.make_client()
-    session = ChatSession(client, load, system=wish.system, sampling=wish.sampling)
+    session = ChatSession(client, load, system=wish.system, sampling=wish.sampling, keeper=keeper)
+    if wish.chat_id:
+        session.open(wish.chat_id)
     PlainChat(client, session).run()
 
 
-def chat_on_screen(context: AppContext, load: Load, wish: Wish) -> None:
+def open_keeper(context: AppContext) -> ChatKeeper:
+    """Chats that cannot be kept on disk are kept in memory; the screen says why."""
+    return ChatKeeper(open_or_memory(context.paths.chats))
+
+
+def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: ChatKeeper) -> None:
     """Open the full screen. Exits with the code of a signal that ended it."""
     from ebbtide.app.chat_app import ChatApp, PostEvent  # Textual
+    from ebbtide.app.chat_tools import ChatTools
 
     def make_session(post_engine: PostEvent, post_fetcher: PostEvent) -> ChatSession:
         missing = needs_fetching(context, load)
@@ -82,13 +99,25 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish) -> None:
             system=wish.system,
             sampling=wish.sampling,
             fetcher=starter_fetcher(context.paths, post_fetcher) if missing else None,
+            keeper=keeper,
         )
 
-    def remember_theme(theme: str) -> None:
+    def remember(name: str, value: str | bool) -> None:
         with suppress(OSError):  # a read-only home is no reason to stop
-            save_setting(context.paths.settings_file, "chat", "theme", theme)
+            save_setting(context.paths.settings_file, "chat", name, value)
 
-    app = ChatApp(make_session, wish.theme, remember_theme)
+    def find_model(name: str, before: Load) -> Load:
+        return msgspec.structs.replace(before, path=str(resolve(name, context.paths)))
+
+    tools = ChatTools(
+        presets=PresetFolder(context.paths.config),
+        settings=context.settings.chat,
+        find_model=find_model,
+        list_models=lambda: list(find_models(context.paths)),
+        remember=remember,
+        chat_id=wish.chat_id,
+    )
+    app = ChatApp(make_session, wish.theme, lambda theme: remember("theme", theme), tools)
     app.run()
     if app.return_code:
         sys.exit(app.return_code)

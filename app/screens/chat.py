@@ -1,6 +1,10 @@
-"""The chat screen: turns above, prompt and two status lines below."""
+"""The chat screen: turns above, prompt and two status lines below. It draws a ChatSession and passes on
+what the person does; what commands do is in `ebbtide.app.slash`.
+"""
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -12,19 +16,37 @@ from textual.message import Message
 from textual.screen import Screen
 
 from ebbtide.app.chat_session import ChatSession, Phase
-from ebbtide.app.chat_text import HELP, describe_end, describe_error
+from ebbtide.app.chat_text import describe_end, describe_error
+from ebbtide.app.chat_tools import ChatTools
+from ebbtide.app.clipboard import copy
+from ebbtide.app.context_choice import context_choices, messages_to_leave_out
+from ebbtide.app.conversation import Message as ChatMessage
+from ebbtide.app.files.mentions import with_files
 from ebbtide.app.panel.control import PanelControl
+from ebbtide.app.question_queue import QuestionQueue
+from ebbtide.app.screens.picker import Choice, Find, Picker, narrowing
+from ebbtide.app.screens.text_page import TextPage
+from ebbtide.app.slash.all_commands import REGISTRY
+from ebbtide.app.slash.help_text import help_text
+from ebbtide.app.slash.registry import Call
+from ebbtide.app.store import StoreError
+from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.prompt import Prompt
+from ebbtide.app.widgets.prompt_area import PromptArea
+from ebbtide.app.widgets.queue_list import QueueList
 from ebbtide.app.widgets.status_line import StatusLine, status_of
 from ebbtide.app.widgets.transcript import Transcript
-from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
+from ebbtide.app.widgets.turns import Note
 from ebbtide.engine.client import ClientEvent, Died
-from ebbtide.engine.messages import Failed, Finished, Loaded, Token
+from ebbtide.engine.errors import ContextError, EbbtideError, UsageError
+from ebbtide.engine.messages import Failed, Finished, Load, Loaded
 
 DRAW_S = 1 / 15
 """Answers are redrawn at most so often, however fast tokens come."""
-QUIT_WINDOW_S = 2.0
+DOUBLE_KEY_S = 2.0
+"""Ctrl+C twice, Esc twice: within this time. A terminal behind tmux delays each Esc by half a second."""
+BUSY_HINT = "Esc stops the answer."
 
 
 @dataclass
@@ -36,104 +58,328 @@ class EngineEvent(Message):
 
 
 class ChatScreen(Screen[None]):
-    """Draws a ChatSession and passes on what the person does."""
+    """`session` is the chat, `tools` the world around it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f2", "memory_panel", "Memory panel", priority=True, show=False, id="chat.memory_panel"),
         Binding("pageup", "page(-1)", "Scroll up", priority=True, show=False, id="chat.page_up"),
         Binding("pagedown", "page(1)", "Scroll down", priority=True, show=False, id="chat.page_down"),
     ]
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - declared so by Screen
+        (0, "-narrow"),
+        (60, "-normal"),
+        (110, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-tiny"),
+        (8, "-low"),
+        (18, "-tall"),
+    ]
 
-    def __init__(self, session: ChatSession) -> None:
+    def __init__(self, session: ChatSession, tools: ChatTools | None = None) -> None:
         super().__init__()
         self.session = session
+        self.tools: ChatTools = tools or ChatTools()
+        self.registry = REGISTRY
         self.panel = PanelControl(session.tell)
-        self._answer: AnswerTurn | None = None
-        self._interrupted_at = float("-inf")
+        self.queue = QuestionQueue()
+        self.turns = TurnsView(session, Transcript())
+        self._pressed_at: dict[str, float] = {}
+        self._told_trouble = ""
 
     def compose(self) -> ComposeResult:
         yield self.panel.side
-        yield Transcript()
+        yield self.turns.transcript
         with Vertical(id="bottom"):
-            yield Prompt()
+            yield PromptArea(self)
             yield StatusLine()
             yield MemoryBar()
 
-    def on_mount(self) -> None:
-        self.query_one(Prompt).focus()
+    async def on_mount(self) -> None:
+        self.set_class(self.tools.settings.compact, "-compact")
+        self.prompt.focus()
         self.set_interval(DRAW_S, self._draw)
-        # After the first paint: the engine must not delay it.
-        self.call_after_refresh(self.session.start)
+        # After the first paint: neither the engine nor the store may delay it.
+        self.call_after_refresh(self._start)
+
+    async def _start(self) -> None:
+        self.session.start()
+        await self.guarded(self._restore())
+
+    async def _restore(self) -> None:
+        """What was there before: the chat that was asked for, or an offer of the last one; the draft."""
+        store = self.session.keeper.store
+        self.prompt.load_history(store.history(200)[::-1])
+        if store.notice:
+            self.note(store.notice)
+        if self.tools.chat_id:
+            await self.open_chat(self.tools.chat_id)
+            return
+        last = store.last_open_chat()
+        if last is not None:
+            self.turns.transcript.offer(last.title or "the last chat")
+        self.prompt.restore_draft(self.session.keeper.load_draft())
 
     @property
     def transcript(self) -> Transcript:
-        return self.query_one(Transcript)
+        return self.turns.transcript
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.query_one(Prompt)
+
+    @property
+    def area(self) -> PromptArea:
+        return self.query_one(PromptArea)
 
     async def _draw(self) -> None:
         """Bring the screen up to date; widgets redraw only what has changed."""
         name = Path(self.session.load.path).stem
         self.query_one(StatusLine).status = status_of(self.session, name)
         self.query_one(MemoryBar).memory = self.session.memory
-        if self._answer is not None:
-            await self._answer.draw()
+        await self.transcript.draw()
+        self._tell_trouble()
+
+    def _tell_trouble(self) -> None:
+        """Say once that chats cannot be saved, and once that they can again."""
+        trouble = self.session.keeper.store.trouble
+        text = f"{trouble}\n{trouble.hint}" if trouble is not None else ""
+        if text != self._told_trouble:
+            self._told_trouble = text
+            self.note(text or "Chats are saved again.", "error" if text else "info")
+
+    # --- what commands use
+
+    def note(self, text: str, kind: str = "info") -> None:
+        """A remark behind the last turn."""
+        self.call_next(self.transcript.add, Note(text, kind))
+
+    async def guarded(self, deed: Awaitable[None]) -> None:
+        """Do something; a failure that people can understand is shown with its hint."""
+        try:
+            await deed
+        except EbbtideError as error:
+            self.note(f"{error}\n{error.hint}", "error")
+
+    def pick(
+        self,
+        title: str,
+        rows: Sequence[Choice] | Find,
+        then: Callable[[str], Awaitable[None]],
+        typed: str = "",
+    ) -> None:
+        """Let the person choose a row, then go on with its value."""
+
+        async def chosen(value: str | None) -> None:
+            if value is not None:
+                await self.guarded(then(value))
+
+        find = rows if callable(rows) else narrowing(rows)
+        self.app.push_screen(Picker(title, find, typed), chosen)
+
+    def show_help(self) -> None:
+        self.app.push_screen(TextPage(help_text(self.registry)))
+
+    async def copy(self, text: str) -> None:
+        """Copy and say what is known about it."""
+        said = await asyncio.to_thread(copy, text, self.app.copy_to_clipboard)
+        self.notify(said, markup=False)
+
+    def set_system(self, text: str) -> None:
+        self.session.system = self.session.keeper.system = text
+        self.session.keeper.settings_changed()
+
+    def set_compact(self, compact: bool) -> None:
+        self.set_class(compact, "-compact")
+        self.tools.remember("compact", compact)
+
+    async def reload(self, load: Load) -> None:
+        """Load another model or budget; the chat stays."""
+        if self.session.busy:
+            raise UsageError("an answer is being written", hint=BUSY_HINT)
+        self.session.reload(load)
+
+    async def new_chat(self) -> None:
+        self.session.clear()
+        await self._chat_changed()
+
+    async def open_chat(self, chat_id: str) -> None:
+        self.session.open(chat_id)
+        await self._chat_changed()
+
+    async def open_hit(self, value: str) -> None:
+        """Open a chat at a message that was found: "CHAT MESSAGE"."""
+        chat_id, _, message_id = value.partition(" ")
+        store = self.session.keeper.store
+        if message_id:
+            store.set_active(chat_id, store.leaf_below(int(message_id)))
+        await self.open_chat(chat_id)
+        for turn in self.transcript.turns:
+            if turn.message is not None and str(turn.message.key) == message_id:
+                await self.transcript.reveal(turn)
+
+    async def _chat_changed(self) -> None:
+        """Another chat is on the screen."""
+        self.queue = QuestionQueue()
+        self._show_queue()
+        self.area.end_edit()
+        await self.turns.clear()
+        await self.turns.sync()
+        self.prompt.restore_draft(self.session.keeper.load_draft())
+
+    def begin_edit(self, message: ChatMessage) -> None:
+        """The question is in the prompt; sending it makes a new version."""
+        self.must_be_idle()
+        self.area.begin_edit(message)
+
+    async def regenerate(self, message: ChatMessage | None) -> None:
+        self.must_be_idle()
+        if message is None:
+            raise UsageError("there is no question yet", hint="Ask something first.")
+        self.session.regenerate(message)
+        await self.turns.sync()
+
+    async def fork(self, message: ChatMessage) -> None:
+        self.must_be_idle()
+        self.session.fork(message)
+        await self._chat_changed()
+        self.note("This is a new chat; the old one stays as it was (/chats).")
+
+    async def switch_version(self, message: ChatMessage, step: int) -> None:
+        self.must_be_idle()
+        self.session.switch(message, step)
+        await self.turns.sync()
+
+    async def leave_out(self, count: int) -> None:
+        """Keep the oldest messages from the model; they stay on the screen."""
+        left_out = self.session.leave_out_oldest(count)
+        await self.turns.sync()
+        self.note(f"The oldest {left_out} messages are not sent to the model any more; /untrim undoes it.")
+
+    async def toggle_left_out(self, message: ChatMessage) -> None:
+        """Send a single message or not."""
+        self.session.set_left_out(message, not message.left_out)
+        await self.turns.sync()
+
+    async def send_all(self) -> None:
+        count = self.session.send_all()
+        await self.turns.sync()
+        self.note(f"All messages are sent again ({count} were left out).")
+
+    def must_be_idle(self) -> None:
+        """Raises UsageError while an answer is written."""
+        if self.session.busy:
+            raise UsageError("an answer is being written", hint=BUSY_HINT)
 
     # --- what the person does
 
     async def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
-        text = message.text
-        word = text.strip()
-        if word in ("/bye", "/quit", "/exit"):
-            self.app.exit()
-        elif word == "/help":
-            await self.transcript.add(Note(HELP))
-        elif word == "/new":
-            await self._new_chat()
-        elif word == "/pack":
-            self.session.reload_with_pack()
-        elif word.startswith("/") and " " not in word and "/" not in word[1:] and "\n" not in word:
-            await self.transcript.add(Note(f"There is no command {word}; /help lists them.", "error"))
+        call = self.registry.parse(message.text)
+        if call is not None:
+            await self.guarded(self._call(call))
         else:
-            await self._ask(text)
+            await self.submit(message.text)
 
-    async def _ask(self, text: str) -> None:
-        if self.session.busy:
-            self.query_one(Prompt).text = text
-            self.notify("One answer at a time: Esc stops it.")
+    async def _call(self, call: Call) -> None:
+        if call.command is None:
+            near = self.registry.nearest(call.name)
+            hint = (
+                "Did you mean " + " or ".join(f"/{name}" for name in near) + "?"
+                if near
+                else "/help lists them."
+            )
+            raise UsageError(f"There is no command /{call.name}.", hint=hint)
+        await call.command.run(self, call.argument)
+
+    async def submit(self, text: str) -> None:
+        """Ask, or queue while an answer is written. With a file that cannot be sent, the text stays."""
+        try:
+            whole = with_files(text, self.tools.folder)
+        except UsageError as error:
+            self.prompt.put(text)
+            self.note(f"{error}\n{error.hint}", "error")
             return
-        await self.transcript.add(UserTurn(text))
-        self._answer = AnswerTurn()
-        await self.transcript.add(self._answer)
-        self.session.ask(text)
+        edited = self.area.end_edit()
+        if self.session.busy:
+            self.queue.add(whole)
+            self._show_queue()
+        else:
+            await self._ask(whole, edited)
 
-    async def _new_chat(self) -> None:
-        self.session.clear()
-        self._answer = None
-        await self.transcript.clear()
+    async def _ask(self, text: str, edited: ChatMessage | None = None) -> None:
+        if edited is not None:
+            self.session.edit(edited, text)
+        else:
+            self.session.ask(text)
+        await self.turns.sync()
 
     async def on_prompt_stop_asked(self, message: Prompt.StopAsked) -> None:
-        prompt = self.query_one(Prompt)
         if self.session.busy:
             await self._stop()
-        elif message.is_ctrl_c and prompt.text:
-            prompt.take_draft()
+        elif self.area.editing and not message.is_ctrl_c:
+            self.area.end_edit()
+            self.prompt.take_draft()
+        elif message.is_ctrl_c and self.prompt.text:
+            self.prompt.take_draft()
         elif message.is_ctrl_c:
-            self._quit_on_second()
+            if self._twice("ctrl+c", "Ctrl+C again quits."):
+                self.app.exit()
+        elif not self.prompt.text and self._twice("escape", "Esc again edits the last question."):
+            await self.guarded(self._edit_last())
+
+    async def _edit_last(self) -> None:
+        path = self.session.conversation.path
+        question = next((message for message in reversed(path) if message.role == "user"), None)
+        if question is not None:
+            self.begin_edit(question)
 
     async def _stop(self) -> None:
-        """Stop the answer; a question that was not sent yet leaves the transcript with a note."""
+        """Stop the answer; a question that was not sent yet is taken back, one Up away."""
+        self.queue.hold()
         self.session.stop()
         if not self.session.busy:
-            await self._close_answer("Taken back.")
+            await self._answer_ended("Taken back.")
+        self._show_queue()
 
-    def _quit_on_second(self) -> None:
+    def _twice(self, key: str, hint: str) -> bool:
+        """Whether the key was pressed a moment ago too; otherwise say what a second press does."""
         now = time.monotonic()
-        if now - self._interrupted_at < QUIT_WINDOW_S:
-            self.app.exit()
-        self._interrupted_at = now
-        self.notify("Ctrl+C again quits.", timeout=QUIT_WINDOW_S)
+        again = now - self._pressed_at.get(key, float("-inf")) < DOUBLE_KEY_S
+        self._pressed_at = {} if again else {key: now}
+        if not again:
+            self.notify(hint, timeout=DOUBLE_KEY_S)
+        return again
 
     def on_prompt_quit_asked(self) -> None:
         self.app.exit()
+
+    def on_queue_list_taken(self, message: QueueList.Taken) -> None:
+        self.unqueue(message.index)
+
+    def unqueue(self, index: int = -1) -> None:
+        """A queued question comes back to the prompt."""
+        question = self.queue.take(index)
+        if question is not None:
+            self.prompt.put(question)
+        self._show_queue()
+
+    async def send_next(self, *, by_person: bool = False) -> None:
+        """Send the next queued question, unless they are held."""
+        if by_person:
+            self.queue.release()
+        question = None if self.session.busy else self.queue.next()
+        if question is not None:
+            await self._ask(question)
+        self._show_queue()
+
+    def _show_queue(self) -> None:
+        self.area.show_queue(self.queue)
+
+    async def resume(self) -> None:
+        """Go on with the chat that was on the screen last."""
+        last = self.session.keeper.store.last_open_chat()
+        if last is not None and not self.session.turns:
+            await self.guarded(self.open_chat(last.id))
 
     def action_page(self, direction: int) -> None:
         """Scroll the transcript, whatever has the focus."""
@@ -151,28 +397,59 @@ class ChatScreen(Screen[None]):
         if message.from_fetcher:
             self.session.handle_fetcher(event)
             if self.session.phase is Phase.FAILED:
-                await self._close_answer(describe_error(self.session), "error")
+                await self._answer_ended(describe_error(self.session), "error")
             return
         self.panel.take(event)
-        if not self.session.handle(event):
-            return
+        asked = self.session.turns[-1].content if self.session.turns else ""
+        try:
+            if not self.session.handle(event):
+                return
+        except StoreError as error:
+            self.note(f"{error}\n{error.hint}", "error")
         match event:
-            case Token() if self._answer is not None:
-                self._answer.push(event.text)
             case Finished():
-                await self._close_answer(describe_end(event))
+                await self._answer_ended(describe_end(event))
+                if event.finish_reason == "context":
+                    self._offer_ways_out()
+                await self.send_next()
             case Failed() | Died():
-                await self._close_answer(describe_error(self.session), "error")
+                self.queue.hold()
+                await self._answer_ended(describe_error(self.session), "error")
+                self._show_queue()
+                if isinstance(self.session.error, ContextError):
+                    self._offer_ways_out(asked)
             case Loaded():
+                await self.turns.sync()
                 for notice in event.notices:
-                    await self.transcript.add(Note(notice))
+                    self.note(notice)
             case _:
                 pass
 
-    async def _close_answer(self, note: str, kind: str = "info") -> None:
-        """Render the rest of the answer, if any, and say how it ended."""
-        answer, self._answer = self._answer, None
-        if answer is not None:
-            await answer.finish()
+    async def _answer_ended(self, note: str, kind: str = "info") -> None:
+        """Show how the chat stands now, and say how the answer ended."""
+        self.session.content.end()
+        await self.turns.sync()
         if note:
             await self.transcript.add(Note(note, kind))
+
+    def _offer_ways_out(self, question: str = "") -> None:
+        """The context is full. `question` could not be asked; without one, an answer was cut off."""
+        last = next((turn for turn in reversed(self.session.turns) if turn.role == "user"), None)
+        asked = question or (last.content if last is not None else "")
+
+        async def go(way: str) -> None:
+            if way == "trim":
+                await self.leave_out(messages_to_leave_out(self.session, question))
+                if question:
+                    await self._ask(question)
+                else:
+                    await self.regenerate(self.session.conversation.path[-1])
+            elif way == "fork":
+                await self.new_chat()
+                await self._ask(asked)
+            elif question:
+                self.prompt.put(question)
+            else:
+                await self._edit_last()
+
+        self.pick("The context is full", context_choices(self.session, question), go)

@@ -1,36 +1,63 @@
 """The multi-line prompt: Enter sends, Ctrl+J breaks the line, Up recalls, Ctrl+C never loses a draft."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import events
 from textual.message import Message
 from textual.widgets import TextArea
 
+from ebbtide.app.pastes import Pastes
 from ebbtide.app.safe_text import safe
+
+Wish = Literal[
+    "search history",
+    "open editor",
+    "select older",
+    "select newer",
+    "unqueue",
+    "send next",
+    "palette",
+    "help",
+    "models",
+    "resume",
+]
+"""What a key of the prompt asks the screen to do."""
 
 
 class Prompt(TextArea):
-    """Posts `Submitted`, `StopAsked` and `QuitAsked`; knows nothing of the chat."""
+    """Posts what the person wants; knows nothing of the chat."""
 
     ACTIONS: ClassVar[dict[str, str]] = {
         "enter": "submit",
         "ctrl+j": "break_line",
         "shift+enter": "break_line",
         "alt+enter": "break_line",
+        "tab": "complete",
         "up": "older",
         "down": "newer",
         "escape": "stop",
         "ctrl+c": "interrupt",
         "ctrl+d": "end",
+        "backspace": "erase",
+        "ctrl+r": "wish('search history')",
+        "ctrl+g": "wish('open editor')",
+        "ctrl+up": "wish('select older')",
+        "alt+up": "wish('select older')",
+        "ctrl+down": "wish('select newer')",
+        "alt+down": "wish('select newer')",
+        "ctrl+p": "wish('palette')",
+        "ctrl+o": "wish('resume')",
+        "f1": "wish('help')",
+        "f4": "wish('models')",
     }
-    """What keys do here; those of `TextArea` (arrows, Backspace, Home ...) stay as they are. The prompt takes
+    """What keys do here; those of `TextArea` (arrows, Home ...) stay as they are. The prompt takes
     both itself, in the order in which they were typed. As bindings they would be run by the application:
     before letters that still wait in the prompt's queue, or after letters that were typed later."""
 
     @dataclass
     class Submitted(Message):
-        """The person sent this text."""
+        """The person sent this text; chips of pastes are put back in."""
 
         text: str
 
@@ -43,6 +70,27 @@ class Prompt(TextArea):
     class QuitAsked(Message):
         """Ctrl+D on an empty prompt."""
 
+    @dataclass
+    class Wished(Message):
+        """A key that the screen handles."""
+
+        wish: Wish
+
+    @dataclass
+    class CompletionMoved(Message):
+        """An arrow while completions are shown."""
+
+        step: int
+
+    @dataclass
+    class CompletionTaken(Message):
+        """Tab, or Enter where `by_enter`: then a complete command is sent instead."""
+
+        by_enter: bool
+
+    class CompletionClosed(Message):
+        """Esc while completions are shown."""
+
     def __init__(self) -> None:
         super().__init__(
             soft_wrap=True,
@@ -52,6 +100,11 @@ class Prompt(TextArea):
             placeholder="Ask about code ...",
             highlight_cursor_line=False,
         )
+        self.completing = False
+        """Completions are shown: arrows, Tab, Enter and Esc belong to them."""
+        self.can_unqueue = False
+        """A question waits in the queue: Up on an empty prompt takes it back."""
+        self.pastes = Pastes()
         self._history: list[str] = []
         self._at = 0
         self._draft = ""
@@ -67,6 +120,23 @@ class Prompt(TextArea):
         """What `TextArea` binds to `key`."""
         return next((binding.action for binding in self._bindings.key_to_bindings.get(key, ())), None)
 
+    # --- what it holds
+
+    @property
+    def whole_text(self) -> str:
+        """The text with the pastes that its chips stand for."""
+        return self.pastes.expand(self.text)
+
+    @property
+    def sent_before(self) -> list[str]:
+        """What was sent or put aside, oldest first, chips as chips."""
+        return list(self._history)
+
+    def load_history(self, texts: list[str]) -> None:
+        """What earlier chats sent, oldest first."""
+        self._history = [self.pastes.collapse(text) for text in texts]
+        self._at = len(self._history)
+
     def remember(self, text: str) -> None:
         """Put `text` one Up away."""
         if text.strip() and (not self._history or self._history[-1] != text):
@@ -74,22 +144,61 @@ class Prompt(TextArea):
         self._at = len(self._history)
         self._draft = ""
 
+    def put(self, text: str) -> None:
+        """Show this text, with the cursor at its end; what was there is one Up away."""
+        self.remember(self.text)
+        self.text = self.pastes.collapse(safe(text))
+        self.move_cursor(self.document.end)
+
+    def restore_draft(self, text: str) -> None:
+        """Show a saved draft, unless something has been typed by now."""
+        if text and not self.text:
+            self.text = self.pastes.collapse(safe(text))
+            self.move_cursor(self.document.end)
+
     def take_draft(self) -> None:
         """Clear the prompt; its text is one Up away."""
         self.remember(self.text)
         self.text = ""
 
+    def text_before_cursor(self) -> str:
+        """The part of the current line that is before the cursor."""
+        row, column = self.cursor_location
+        return str(self.document.get_line(row)[:column])
+
+    def replace_before_cursor(self, length: int, text: str) -> None:
+        """Put `text` in the place of the `length` characters before the cursor."""
+        row, column = self.cursor_location
+        self.replace(text, (row, column - length), (row, column), maintain_selection_offset=False)
+
+    # --- keys
+
     def action_submit(self) -> None:
-        text = self.text
-        if text.strip():
+        if self.completing:
+            self.post_message(self.CompletionTaken(by_enter=True))
+            return
+        self.submit()
+
+    def submit(self) -> None:
+        """Send what is there, if it is anything."""
+        text = self.whole_text
+        if is_open_quote(text):
+            self.insert("\n")
+        elif text.strip():
             self.take_draft()
-            self.post_message(self.Submitted(text))
+            self.post_message(self.Submitted(without_quotes(text)))
+        elif self.can_unqueue:
+            self.post_message(self.Wished("send next"))
+
+    def action_complete(self) -> None:
+        if self.completing:
+            self.post_message(self.CompletionTaken(by_enter=False))
 
     def action_break_line(self) -> None:
         self.insert("\n")
 
     def action_stop(self) -> None:
-        self.post_message(self.StopAsked(is_ctrl_c=False))
+        self.post_message(self.CompletionClosed() if self.completing else self.StopAsked(is_ctrl_c=False))
 
     def action_interrupt(self) -> None:
         if self.selected_text:
@@ -103,20 +212,37 @@ class Prompt(TextArea):
         else:
             self.post_message(self.QuitAsked())
 
+    def action_erase(self) -> None:
+        """Backspace; a chip goes as a whole."""
+        chip = "" if self.selected_text else self.pastes.chip_before(self.text_before_cursor())
+        if chip:
+            self.replace_before_cursor(len(chip), "")
+        else:
+            self.action_delete_left()
+
+    def action_wish(self, wish: Wish) -> None:
+        self.post_message(self.Wished(wish))
+
     def action_older(self) -> None:
         """Up on the first line walks back through what was sent."""
-        if self.cursor_location[0] > 0 or self._at == 0:
+        if self.completing:
+            self.post_message(self.CompletionMoved(-1))
+        elif not self.text and self.can_unqueue:
+            self.post_message(self.Wished("unqueue"))
+        elif self.cursor_location[0] > 0 or self._at == 0:
             self.action_cursor_up()
-            return
-        if self._at == len(self._history):
-            self._draft = self.text
-        self._show(self._at - 1)
+        else:
+            if self._at == len(self._history):
+                self._draft = self.text
+            self._show(self._at - 1)
 
     def action_newer(self) -> None:
-        if self.cursor_location[0] < self.document.line_count - 1 or self._at >= len(self._history):
+        if self.completing:
+            self.post_message(self.CompletionMoved(1))
+        elif self.cursor_location[0] < self.document.line_count - 1 or self._at >= len(self._history):
             self.action_cursor_down()
-            return
-        self._show(self._at + 1)
+        else:
+            self._show(self._at + 1)
 
     def _show(self, position: int) -> None:
         self._at = position
@@ -127,4 +253,21 @@ class Prompt(TextArea):
         """Pasted control characters would reach the terminal again when they are drawn."""
         event.prevent_default()
         event.stop()
-        self.insert(safe(event.text.replace("\r\n", "\n").replace("\r", "\n")))
+        text = safe(event.text.replace("\r\n", "\n").replace("\r", "\n"))
+        self.insert(self.pastes.collapse(text))
+
+
+QUOTE = '"""'
+
+
+def is_open_quote(text: str) -> bool:
+    """Other chat programs take several lines between triple quotes; people type them by habit."""
+    return text.lstrip().startswith(QUOTE) and text.count(QUOTE) == 1
+
+
+def without_quotes(text: str) -> str:
+    """The lines between the triple quotes, if they stand around the whole text."""
+    stripped = text.strip()
+    if stripped.count(QUOTE) == 2 and stripped.startswith(QUOTE) and stripped.endswith(QUOTE):
+        return stripped[len(QUOTE) : -len(QUOTE)].strip("\n")
+    return text

@@ -1,4 +1,12 @@
-"""The scrolling list of turns. It follows the answer until the reader scrolls up, then it stays there."""
+"""The scrolling list of turns. It follows the answer until the reader scrolls up, then it stays there.
+
+Only a window of the turns is mounted, because every mounted widget makes each key and each layout slower:
+
+    turns:    0 ......... first ............ last ......... n
+                          [ mounted, <= 60 )
+"""
+
+from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -6,7 +14,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
+from ebbtide.app.safe_text import safe_line
+from ebbtide.app.widgets.turns import AnswerTurn, Entry, UserTurn
 
 GREETING = """\
 ░░▒▒▓▓██▓▓▒▒░░   e b b t i d e   ░░▒▒▓▓██▓▓▒▒░░
@@ -14,6 +23,10 @@ GREETING = """\
 Weights and context share one budget.
 
 Ask something: Enter sends, Ctrl+J breaks the line, /help tells the rest."""
+
+MOST_MOUNTED = 60
+STEP = 15
+"""So many turns are mounted, or let go, at once."""
 
 
 class Greeting(Static):
@@ -28,12 +41,102 @@ class Transcript(VerticalScroll):
 
     can_focus = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._turns: list[Entry] = []
+        self._first = self._last = 0
+        self._moving = False
+
     def compose(self) -> ComposeResult:
         yield Greeting()
 
     def on_mount(self) -> None:
         for size in ("virtual_size", "container_size"):
             self.watch(self, size, self._size_changed)
+        self.watch(self, "scroll_y", self._scrolled, init=False)
+
+    @property
+    def turns(self) -> list[Entry]:
+        """All of them, mounted or not."""
+        return list(self._turns)
+
+    @property
+    def at_end(self) -> bool:
+        """The newest turn is mounted and the view is at its end."""
+        return self._last == len(self._turns) and self.scroll_y >= self.max_scroll_y - 1
+
+    # --- what is in it
+
+    async def add(self, turn: Entry) -> None:
+        """Append a turn. A question brings the end into view again."""
+        for greeting in self.query(Greeting):
+            await greeting.remove()
+        self._turns.append(turn)
+        if isinstance(turn, UserTurn):
+            await self.to_end()
+        elif self._last == len(self._turns) - 1 and (self.at_end or self._last - self._first < MOST_MOUNTED):
+            self._last += 1
+            await self.mount(turn)
+            await self._let_go_of_oldest()
+
+    async def show(self, turns: Sequence[Entry]) -> None:
+        """Hold these and no others; the end is in view."""
+        await self.clear()
+        if turns:
+            await self.remove_children()
+            self._turns = list(turns)
+            await self.to_end()
+
+    async def cut(self, first_gone: Entry) -> None:
+        """Drop a turn and all behind it."""
+        at = self._turns.index(first_gone)
+        gone, self._turns = self._turns[at:], self._turns[:at]
+        self._last = min(self._last, at)
+        self._first = min(self._first, self._last)
+        await self.remove_children([turn for turn in gone if turn.is_mounted])
+        await self.to_end()
+
+    async def clear(self) -> None:
+        """Back to an empty chat."""
+        self._turns, self._first, self._last = [], 0, 0
+        await self.remove_children()
+        await self.mount(Greeting())
+
+    def offer(self, title: str) -> None:
+        """Tell how to go on with an earlier chat, while this one is empty."""
+        for greeting in self.query(Greeting):
+            greeting.update(Content(f"{GREETING}\n\nCtrl+O goes on with “{safe_line(title)[:60]}”"))
+
+    async def draw(self) -> None:
+        """Bring answers that still stream up to date."""
+        for turn in self._turns[max(self._last - 3, self._first) : self._last]:
+            if isinstance(turn, AnswerTurn):
+                await turn.draw()
+
+    # --- where the view stands
+
+    async def to_end(self) -> None:
+        """Mount the newest turns and go to the end."""
+        count = len(self._turns)
+        if self._last != count:
+            await self._mount_window(max(min(self._first, count), count - MOST_MOUNTED), count)
+        await self._let_go_of_oldest()
+        self.scroll_end(animate=False)
+
+    async def to_start(self) -> None:
+        """Mount the oldest turns and go to the top."""
+        await self._mount_window(0, min(MOST_MOUNTED, len(self._turns)))
+        self.anchor(False)
+        self.scroll_home(animate=False)
+
+    async def reveal(self, turn: Entry) -> None:
+        """Mount a turn with its neighbours, if need be, and bring it into view."""
+        at = self._turns.index(turn)
+        if not self._first <= at < self._last:
+            first = max(0, min(at - STEP, len(self._turns) - MOST_MOUNTED))
+            await self._mount_window(first, min(first + MOST_MOUNTED, len(self._turns)))
+        self.anchor(False)
+        self.call_after_refresh(self.scroll_to_widget, self._turns[at], animate=False)
 
     def _size_changed(self) -> None:
         """Both sizes are right only after the layout."""
@@ -42,24 +145,75 @@ class Transcript(VerticalScroll):
     def _anchor_if_longer_than_view(self) -> None:
         """A short chat stands at the top; an anchored one would be pushed down to the prompt."""
         longer = self.max_scroll_y > 0
-        if longer != self.is_anchored:
+        if longer != self.is_anchored and (not longer or self._last == len(self._turns)):
             self.anchor(longer)
             if not longer:
                 self.scroll_to(y=0, animate=False, immediate=True, force=True)
 
-    async def add(self, turn: UserTurn | AnswerTurn | Note) -> None:
-        """Append a turn. A question brings the end into view again."""
-        for greeting in self.query(Greeting):
-            await greeting.remove()
-        await self.mount(turn)
-        if isinstance(turn, UserTurn):
-            self.scroll_end(animate=False)
+    # --- which turns are mounted
 
-    async def clear(self) -> None:
-        """Back to an empty chat."""
-        await self.remove_children()
-        await self.mount(Greeting())
+    def _scrolled(self) -> None:
+        """Near an end of the window: mount what lies beyond it."""
+        view = max(self.container_size.height, 1)
+        if self._moving or not self._turns:
+            return
+        if self.scroll_y < view and self._first > 0:
+            self._moving = True
+            self.call_next(self._extend_up)
+        elif self.scroll_y > self.max_scroll_y - view and self._last < len(self._turns):
+            self._moving = True
+            self.call_next(self._extend_down)
 
-    @property
-    def turns(self) -> list[Widget]:
-        return [child for child in self.children if isinstance(child, UserTurn | AnswerTurn | Note)]
+    async def _extend_up(self) -> None:
+        first = max(0, self._first - STEP)
+        await self._move_window(first, min(self._last, first + MOST_MOUNTED))
+
+    async def _extend_down(self) -> None:
+        last = min(len(self._turns), self._last + STEP)
+        await self._move_window(max(self._first, last - MOST_MOUNTED), last)
+
+    async def _let_go_of_oldest(self) -> None:
+        """Keep to the limit while the end is followed; the view stays at the end by its anchor."""
+        if self._last - self._first > MOST_MOUNTED:
+            await self._mount_window(self._last - MOST_MOUNTED + STEP, self._last)
+
+    async def _move_window(self, first: int, last: int) -> None:
+        """Change the window so that what is in view does not move, not for one frame."""
+        try:
+            with self.app.batch_update():
+                kept = self._kept_turn(first, last)
+                offset = kept.virtual_region.y - self.scroll_offset.y
+                await self._mount_window(first, last)
+                # The batch paints nothing, so the new heights are known and the view is put right before
+                # anybody sees it.
+                self.screen._refresh_layout()
+                self.scroll_to(y=kept.virtual_region.y - offset, animate=False, immediate=True, force=True)
+                self.screen._refresh_layout()
+        finally:
+            self._moving = False
+
+    def _kept_turn(self, first: int, last: int) -> Entry:
+        """The first turn in view that stays mounted."""
+        staying = self._turns[max(first, self._first) : min(last, self._last)]
+        top = self.scroll_offset.y
+        return next((turn for turn in staying if turn.virtual_region.bottom > top), staying[-1])
+
+    async def _mount_window(self, first: int, last: int) -> None:
+        """Let go of turns outside the window (fresh copies take their places) and mount those inside."""
+        gone: list[Widget] = []
+        for at in range(self._first, self._last):
+            if not first <= at < last and self._turns[at].is_mounted:
+                gone.append(self._turns[at])
+                self._turns[at] = self._turns[at].fresh()
+        with self.app.batch_update():
+            await self.remove_children(gone)
+            mounted = [turn for turn in self._turns[first:last] if turn.is_attached]
+            before = [turn for turn in self._turns[first:last] if not turn.is_attached]
+            if mounted:
+                above = self._turns[first : self._turns.index(mounted[0])]
+                before = self._turns[self._turns.index(mounted[-1]) + 1 : last]
+                if above:
+                    await self.mount_all(above, before=mounted[0])
+            if before:
+                await self.mount_all(before)
+        self._first, self._last = first, last

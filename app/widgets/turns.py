@@ -1,62 +1,200 @@
-"""What stands in the transcript: a question, an answer, a note."""
+"""What stands in the transcript: a question, an answer, a note.
 
-from markdown_it import MarkdownIt
+Each can make a fresh, unmounted copy of itself (`fresh`), because a long transcript mounts only what is near.
+"""
+
+from typing import Self
+
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
+from ebbtide.app.answer_content import AnswerContent
+from ebbtide.app.conversation import Message, Version
 from ebbtide.app.markdown_blocks import BlockSplitter
-from ebbtide.app.safe_text import safe
+from ebbtide.app.safe_text import visible
+from ebbtide.app.widgets.code_block import AnswerMarkdown
+from ebbtide.app.widgets.thinking_fold import ThinkingFold
+
+SHOWN_LINES, SHOWN_CHARACTERS = 40, 6_000
+"""A longer question (a paste, a file) is shown cut until it is unfolded."""
 
 
-def _parser() -> MarkdownIt:
-    """Tags in an answer are text, not HTML that a terminal would drop."""
-    return MarkdownIt("gfm-like", {"html": False})
+class Entry(Vertical):
+    """Common to all: the message behind it, and a last line about its version and whether it is sent."""
+
+    def __init__(self, message: Message | None = None) -> None:
+        super().__init__()
+        self.message = message
+        self.version = Version(1, 1)
+        self._has_parts = False
+        # Made when there is something to say: most turns never need it, and every widget costs time.
+        self._meta: Static | None = None
+
+    def fresh(self) -> Self:
+        """An equal entry that is not mounted."""
+        raise NotImplementedError
+
+    def toggle(self) -> None:
+        """Show or hide what is folded."""
+
+    def set_version(self, version: Version) -> None:
+        self.version = version
+        if self._has_parts:
+            self._draw_meta()
+
+    def on_mount(self) -> None:
+        self._has_parts = True
+        self._draw_meta()
+
+    def _draw_meta(self) -> None:
+        parts = []
+        if self.version.total > 1:
+            parts.append(f"◂ {self.version.number}/{self.version.total} ▸")
+        left_out = self.message is not None and self.message.left_out
+        self.set_class(left_out, "-left-out")
+        if left_out:
+            parts.append("not sent to the model")
+        if parts and self._meta is None:
+            self._meta = Static(markup=False, classes="meta")
+            self.mount(self._meta)
+        if self._meta is not None:
+            self._meta.update(Content("   ".join(parts)))
+            self._meta.display = bool(parts)
 
 
-class UserTurn(Static):
-    """What the person wrote, verbatim."""
+class UserTurn(Entry):
+    """What the person wrote, verbatim; a very long text is cut until it is unfolded."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(Content(safe(text)), markup=False)
+    def __init__(self, text: str, message: Message | None = None, *, unfolded: bool = False) -> None:
+        super().__init__(message)
+        self.text = text
+        self.unfolded = unfolded
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(self._shown()), markup=False, classes="text")
+
+    def fresh(self) -> "UserTurn":
+        copy = UserTurn(self.text, self.message, unfolded=self.unfolded)
+        copy.version = self.version
+        return copy
+
+    def toggle(self) -> None:
+        self.unfolded = not self.unfolded
+        self.query_one(".text", Static).update(Content(self._shown()))
+
+    def _shown(self) -> str:
+        lines = self.text.split("\n")
+        cut = "\n".join(lines[:SHOWN_LINES])[:SHOWN_CHARACTERS]
+        if self.unfolded or len(cut) == len(self.text):
+            return visible(self.text)
+        hidden = len(lines) - cut.count("\n") - 1
+        rest = f"{hidden:,} more lines" if hidden else f"{len(self.text) - len(cut):,} more characters"
+        return f"{visible(cut)}\n… {rest}"
 
 
-class Note(Static):
+class Note(Entry):
     """A remark of the program; `kind` is "info" or "error"."""
 
     def __init__(self, text: str, kind: str = "info") -> None:
-        super().__init__(Content(safe(text)), markup=False, classes=f"-{kind}")
-
-
-class AnswerTurn(Vertical):
-    """A streaming answer: closed blocks as Markdown, the open one as plain text below it."""
-
-    def __init__(self) -> None:
         super().__init__()
+        self.text, self.kind = text, kind
+        self.add_class(f"-{kind}")
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(visible(self.text)), markup=False)
+
+    def fresh(self) -> "Note":
+        return Note(self.text, self.kind)
+
+
+class AnswerTurn(Entry):
+    """An answer, also while it streams: closed blocks as Markdown, the open one as plain text below."""
+
+    def __init__(self, content: AnswerContent | None = None, message: Message | None = None) -> None:
+        super().__init__(message)
+        self.content = content or AnswerContent()
+        self._thinking: ThinkingFold | None = None
+        self._unfolded = False
         self._splitter = BlockSplitter()
-        self._final = ""
-        self._markdown = Markdown(parser_factory=_parser, open_links=False)
+        self._taken = 0
+        self._epoch = 0
+        self._markdown = AnswerMarkdown()
         self._open = Static(markup=False, classes="open-block")
+        self._open_shown = ""
+        self._is_whole = False
+        """Drawn to its end: there is nothing left to do."""
 
     def compose(self) -> ComposeResult:
         yield self._markdown
         yield self._open
 
-    def push(self, text: str) -> None:
-        """Take text; nothing is drawn before `draw`."""
-        self._final += self._splitter.push(safe(text))
+    def fresh(self) -> "AnswerTurn":
+        copy = AnswerTurn(self.content, self.message)
+        copy.version = self.version
+        copy._unfolded = self._unfolded
+        return copy
 
-    async def draw(self) -> None:
-        """Show what has come since the last call."""
-        closed, self._final = self._final, ""
-        if closed:
-            await self._markdown.append(closed)
-        rest = self._splitter.rest
-        self._open.update(Content(rest.strip("\n")))
-        self._open.display = bool(rest.strip())
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._open.display = False
+        self.call_next(self.draw)
+
+    def toggle(self) -> None:
+        self._unfolded = not self._unfolded
+        if self._thinking is not None:
+            self._thinking.unfold(self._unfolded)
+
+    def push(self, text: str, tokens: int = 0) -> None:
+        """Take text; nothing is drawn before `draw`."""
+        self.content.push(text, tokens)
 
     async def finish(self) -> None:
         """The answer has ended, in whatever way: render all of it."""
-        self._final += self._splitter.flush()
+        self.content.end()
         await self.draw()
+
+    async def draw(self) -> None:
+        """Show what has come since the last call; nothing in between is ever on the screen."""
+        if not self._has_parts or self._is_whole:
+            return
+        with self.app.batch_update():
+            if self._epoch != self.content.epoch:
+                await self._start_over()
+            await self._draw_thinking()
+            closed = self._next_closed()
+            if closed:
+                await self._markdown.append(closed)
+                self._markdown.number_blocks()
+            self._show_open()
+        self._is_whole = self.content.ended
+
+    async def _draw_thinking(self) -> None:
+        if self._thinking is None and (self.content.is_thinking or self.content.thinking.strip()):
+            self._thinking = ThinkingFold(self.content, unfolded=self._unfolded)
+            await self.mount(self._thinking, before=0)
+        elif self._thinking is not None:
+            self._thinking.draw()
+
+    def on_thinking_fold_toggled(self, message: ThinkingFold.Toggled) -> None:
+        message.stop()
+        self.toggle()
+
+    def _next_closed(self) -> str:
+        text, self._taken = self.content.answer[self._taken :], len(self.content.answer)
+        closed = self._splitter.push(visible(text))
+        return closed + self._splitter.flush() if self.content.ended else closed
+
+    def _show_open(self) -> None:
+        rest = self._splitter.rest.strip("\n")
+        if rest != self._open_shown:
+            self._open_shown = rest
+            self._open.update(Content(rest))
+            self._open.display = bool(rest.strip())
+
+    async def _start_over(self) -> None:
+        """What was shown as answer was thinking."""
+        self._epoch, self._taken = self.content.epoch, 0
+        self._splitter = BlockSplitter()
+        await self._markdown.update("")

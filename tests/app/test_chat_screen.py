@@ -107,7 +107,7 @@ async def test_stopping_keeps_the_partial_answer(key: str) -> None:
 async def test_ctrl_c_keeps_the_draft_one_up_away_and_quits_when_pressed_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(chat, "QUIT_WINDOW_S", 600.0)  # a slow machine is no slow person
+    monkeypatch.setattr(chat, "DOUBLE_KEY_S", 600.0)  # a slow machine is no slow person
     app = chat_app(Script())
     async with app.run_test(notifications=True) as pilot:
         await ready(pilot)
@@ -157,10 +157,10 @@ async def test_commands() -> None:
     async with chat_app(Script(notices=["a notice of the load"])).run_test(size=(80, 30)) as pilot:
         await ready(pilot)
         await shown(pilot, "a notice of the load")
-        await ask(pilot, "/help")
-        await shown(pilot, "begin a new chat")
         await ask(pilot, "/nonsense")
         await shown(pilot, "no command /nonsense")
+        await ask(pilot, "/hepl")
+        await shown(pilot, "Did you mean /help?")
         await answered(pilot, "/etc/passwd is a path")
         await ask(pilot, "/new")
         await until(pilot, lambda: transcript_of(pilot).turns == [])
@@ -181,17 +181,6 @@ async def test_a_new_chat_in_the_middle_of_an_answer() -> None:
         await until(pilot, lambda: "word" in screen_of(pilot).session.partial)  # after all of the old answer
         assert [type(turn) for turn in transcript_of(pilot).turns] == [UserTurn, AnswerTurn]
         assert screen_of(pilot).session.turns == [Turn("user", "once more")]
-
-
-async def test_one_answer_at_a_time() -> None:
-    async with chat_app(ENDLESS).run_test(notifications=True) as pilot:
-        await ready(pilot)
-        await ask(pilot, "go")
-        await until(pilot, lambda: "word" in screen_of(pilot).session.partial)
-        await ask(pilot, "and this?")
-        await shown(pilot, "One answer at a time")
-        assert prompt_of(pilot).text == "and this?"
-        assert len(screen_of(pilot).session.turns) == 1
 
 
 EVIL = "\x1b]0;owned\x07 [red]x[/red] [link=a]\x9b2J <b>tag</b> [/] \\[ end"

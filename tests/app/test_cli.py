@@ -112,7 +112,6 @@ def test_flags_of_later_versions_are_refused_by_name(cli: Cli, model: str, flags
         ["serve"],
         ["compare", "x"],
         ["pull", "user/repo"],
-        ["chat", "--chat", "1"],
         ["bench", "--width", "4"],
         ["eval", "--text", "x", "--arm", "dp"],
         ["pack", "x", "--any-precision"],

@@ -60,6 +60,12 @@ def test_leaving_out_is_reversible() -> None:
     assert len(conversation.send_all()) == 2 and len(conversation.sent) == 5
 
 
+def test_questions_without_an_answer_are_sent_as_one() -> None:
+    conversation = chat("q")
+    conversation.add("user", "and")
+    assert conversation.sent == [Turn("user", "q\n\nand")] and texts(conversation) == ["q", "and"]
+
+
 def test_a_branch_is_a_copy() -> None:
     conversation = chat("q", "a", "q2", "a2")
     copy = conversation.branch(conversation.path[1])

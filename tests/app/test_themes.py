@@ -4,7 +4,7 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from ebbtide.app.themes import DARK, LIGHT, theme_name
+from ebbtide.app.themes import DARK, LIGHT, THEMES, theme_name
 from tests.helpers.chat_host import chat_app, ready, settled, until
 from tests.helpers.fake_engine import Script
 
@@ -56,7 +56,7 @@ async def test_a_theme_chosen_in_the_app_is_remembered() -> None:
     remembered: list[str] = []
     app = chat_app(Script(), "dark", remembered.append)
     async with app.run_test() as pilot:
-        assert set(app.available_themes) == {DARK.name, LIGHT.name}
+        assert set(app.available_themes) == {theme.name for theme in THEMES}
         app.theme = LIGHT.name
         await until(pilot, lambda: remembered[-1:] == ["light"])
 

@@ -1,0 +1,172 @@
+"""Keeps one chat in the store while it happens, and brings it back: question, growing answer, its end."""
+
+import time
+from collections.abc import Callable, Iterable
+
+from ebbtide.app.answer_content import AnswerContent
+from ebbtide.app.conversation import Conversation, Message
+from ebbtide.app.store import NEW_CHAT, Chat, ChatStore, State
+from ebbtide.app.store import Message as Record
+from ebbtide.app.thinking import CLOSE, OPEN
+from ebbtide.engine.messages import Finished
+
+SAVE_S = 0.25
+"""A growing answer is saved so often: what a kill can take."""
+
+
+class ChatKeeper:
+    """The chat on the screen is `chat`; None = it has not begun, and gets a place with its first question."""
+
+    def __init__(self, store: ChatStore, now: Callable[[], float] = time.monotonic) -> None:
+        self.store = store
+        self.chat: Chat | None = None
+        self.model = ""
+        self.system = ""
+        self.preset = ""
+        self._now = now
+        self._answer: Record | None = None
+        self._saved_at = float("-inf")
+        self._saved = (0, 0, 0)
+        """Epoch, and how much of the thinking and of the answer is in the store."""
+
+    @property
+    def draft_key(self) -> str:
+        return self.chat.id if self.chat is not None else NEW_CHAT
+
+    def begin(self) -> Conversation:
+        """Leave the chat for a new one."""
+        self.chat = None
+        self.store.set_open_chat(NEW_CHAT)
+        return Conversation()
+
+    def load(self, chat_id: str) -> Conversation:
+        """The chat with that id, all versions included. Raises StoreError."""
+        self.chat = self.store.get_chat(chat_id)
+        self.system, self.preset = self.chat.system, self.chat.preset
+        self.store.set_open_chat(chat_id)
+        return conversation_of(self.store.whole_tree(chat_id), self.chat.head_id)
+
+    # --- as it happens
+
+    def asked(self, message: Message) -> None:
+        """A question was added to the tree."""
+        message.key = self._add(message).id
+
+    def answer_begins(self, question: Message) -> None:
+        chat = self._begun()
+        self._answer = self.store.add_message(
+            chat.id, question.key, "assistant", state="partial", model=self.model
+        )
+        self._saved, self._saved_at = (0, 0, 0), self._now()
+
+    def answer_grew(self, content: AnswerContent) -> None:
+        """Save what is new, now and then."""
+        if self._answer is None or self._now() - self._saved_at < SAVE_S:
+            return
+        self._saved_at = self._now()
+        epoch, thinking, answer = self._saved
+        if epoch == content.epoch:
+            self.store.append_partial(self._answer.id, content.answer[answer:], content.thinking[thinking:])
+        else:  # what was saved as answer was thinking
+            self.store.finish_message(
+                self._answer.id, state="partial", content=content.answer, thinking=content.thinking
+            )
+        self._saved = (content.epoch, len(content.thinking), len(content.answer))
+
+    def answer_ended(
+        self, message: Message, content: AnswerContent, state: State, finished: Finished | None
+    ) -> None:
+        """The answer is `message` now."""
+        if self._answer is None:
+            return
+        answer, self._answer = self._answer, None
+        message.key = answer.id
+        self.store.finish_message(
+            answer.id,
+            state=state,
+            content=content.answer,
+            thinking=content.thinking,
+            finish_reason=finished.finish_reason if finished is not None else "",
+            usage=finished.usage if finished is not None else None,
+            timings=finished.timings if finished is not None else None,
+        )
+
+    def answer_dropped(self) -> None:
+        """Not a word came."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            self.store.withdraw_message(answer.id)
+
+    def withdrew(self, message: Message) -> None:
+        if message.key:
+            self.store.withdraw_message(message.key)
+
+    def shows(self, leaf: Message | None) -> None:
+        """Another branch is on the screen."""
+        if self.chat is not None:
+            self.store.set_active(self.chat.id, leaf.key if leaf is not None else None)
+
+    def left_out(self, messages: Iterable[Message], left_out: bool) -> None:
+        self.store.set_left_out([message.key for message in messages if message.key], left_out)
+
+    def fork(self, message: Message) -> str:
+        """A new chat with a copy of the path down to `message`; returns its id."""
+        return self.store.fork(message.key).id
+
+    def save_draft(self, text: str) -> None:
+        self.store.save_draft(self.draft_key, text)
+
+    def load_draft(self) -> str:
+        return self.store.load_draft(self.draft_key)
+
+    def rename(self, title: str) -> None:
+        """Give the chat a title; one that has not begun begins with it."""
+        chat = self._begun()
+        self.store.rename_chat(chat.id, title)
+        self.chat = self.store.get_chat(chat.id)
+
+    def settings_changed(self) -> None:
+        """The model, the preset or the system prompt is another one now."""
+        if self.chat is not None:
+            self.store.set_chat_settings(
+                self.chat.id, model=self.model, preset=self.preset, system=self.system
+            )
+
+    def _begun(self) -> Chat:
+        if self.chat is None:
+            self.chat = self.store.create_chat(model=self.model, preset=self.preset, system=self.system)
+            self.store.set_open_chat(self.chat.id)
+        return self.chat
+
+    def _add(self, message: Message) -> Record:
+        parent = message.parent.key if message.parent is not None else None
+        chat = self._begun()
+        record = self.store.add_message(chat.id, parent, message.role, message.text)
+        if not chat.title:
+            self.chat = self.store.get_chat(chat.id)
+        return record
+
+
+def conversation_of(records: Iterable[Record], head_id: int | None) -> Conversation:
+    """The tree in memory, from messages of which parents come before children."""
+    conversation, known = Conversation(), dict[int, Message]()
+    for record in records:
+        if record.role == "system":
+            continue
+        parent = known.get(record.parent_id) if record.parent_id is not None else None
+        message = Message(record.role, text_of(record), parent, left_out=record.left_out, key=record.id)
+        message.cut_off = record.state == "partial"
+        if message.cut_off and not message.text:
+            known[record.id] = parent if parent is not None else message
+            continue
+        conversation.siblings(message).append(message)
+        known[record.id] = message
+    conversation.leaf = known.get(head_id) if head_id is not None else None
+    return conversation
+
+
+def text_of(record: Record) -> str:
+    """A message as the model wrote it."""
+    if not record.thinking:
+        return record.content
+    return f"{OPEN}\n{record.thinking.strip()}\n{CLOSE}\n\n{record.content}"

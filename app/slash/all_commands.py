@@ -1,0 +1,13 @@
+"""The registry that the chat uses."""
+
+from ebbtide.app.slash import chat_commands, model_commands, screen_commands, turn_commands
+from ebbtide.app.slash.registry import Registry
+
+REGISTRY = Registry(
+    [
+        *chat_commands.COMMANDS,
+        *turn_commands.COMMANDS,
+        *model_commands.COMMANDS,
+        *screen_commands.COMMANDS,
+    ]
+)

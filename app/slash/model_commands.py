@@ -1,0 +1,111 @@
+"""Commands about the model, its memory and how it answers."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ebbtide.app.options import is_size
+from ebbtide.app.safe_text import safe_line
+from ebbtide.app.screens.picker import Choice
+from ebbtide.app.slash.registry import Command
+from ebbtide.app.stats_text import describe_stats
+from ebbtide.engine.errors import UsageError
+from ebbtide.engine.sizes import format_bytes
+
+if TYPE_CHECKING:
+    from ebbtide.app.screens.chat import ChatScreen
+
+
+async def model(screen: "ChatScreen", argument: str) -> None:
+    """Load another model; the chat stays. Without a name, choose one."""
+    if argument:
+        await screen.reload(screen.tools.find_model(argument, screen.session.load))
+        return
+    rows = [
+        Choice(str(found.path), safe_line(found.name), f"{format_bytes(found.size_bytes)} · {found.source}")
+        for found in screen.tools.list_models()
+    ]
+    if not rows:
+        raise UsageError("no other models were found", hint="Give a path: /model PATH")
+    screen.pick("Models", rows, lambda path: model(screen, path))
+
+
+async def budget(screen: "ChatScreen", argument: str) -> None:
+    """Load the model again with another budget; the chat stays."""
+    if not argument:
+        screen.note(f"The budget is {screen.session.load.budget}. Change it with: /budget 60%")
+    elif not is_size(argument):
+        raise UsageError(f"{argument!r} is not a size", hint="Write 300MiB, 8GB, 40% or auto.")
+    else:
+        await screen.reload(msgspec.structs.replace(screen.session.load, budget=argument))
+
+
+async def pack(screen: "ChatScreen", argument: str) -> None:
+    screen.session.reload_with_pack()
+
+
+async def system(screen: "ChatScreen", argument: str) -> None:
+    """Set the system prompt: a text, the name of a file in `prompts`, or `none`."""
+    session, folder = screen.session, screen.tools.presets
+    if not argument:
+        names = ", ".join(folder.prompt_names()) or "none yet"
+        now = f"The system prompt is:\n{session.system}" if session.system else "There is no system prompt."
+        screen.note(f"{now}\n\nFiles in {folder.prompts}: {names}")
+        return
+    if argument == "none":
+        screen.set_system("")
+    else:
+        screen.set_system(folder.prompt(argument) if argument in folder.prompt_names() else argument)
+    screen.note("The system prompt holds from the next answer on." if session.system else "No system prompt.")
+
+
+async def preset(screen: "ChatScreen", argument: str) -> None:
+    """Apply a preset from its file; without a name, choose one."""
+    folder = screen.tools.presets
+    if not argument:
+        names = folder.preset_names()
+        if not names:
+            raise UsageError("there are no presets yet", hint=f"Put NAME.toml into {folder.presets}")
+        screen.pick("Presets", [Choice(name, name) for name in names], lambda name: preset(screen, name))
+        return
+    chosen = folder.preset(argument, screen.session.sampling)
+    screen.session.sampling = chosen.sampling
+    screen.session.keeper.preset = argument
+    screen.set_system(screen.session.system if chosen.system is None else chosen.system)
+    screen.note(f"Preset {argument}: temperature {chosen.sampling.temperature:g}.")
+
+
+async def stats(screen: "ChatScreen", argument: str) -> None:
+    screen.note(describe_stats(screen.session))
+
+
+def _prompt_names(screen: "ChatScreen") -> list[str]:
+    return [*screen.tools.presets.prompt_names(), "none"]
+
+
+def _preset_names(screen: "ChatScreen") -> list[str]:
+    return screen.tools.presets.preset_names()
+
+
+COMMANDS = [
+    Command("model", "load another model", "model", model, "[MODEL]", key="F4", aliases=("models",)),
+    Command("budget", "load again with another memory budget", "model", budget, "SIZE"),
+    Command("pack", "make a pack of this model (paging from disk)", "model", pack),
+    Command(
+        "system",
+        "show or set the system prompt",
+        "model",
+        system,
+        "[TEXT|NAME|none]",
+        choices=_prompt_names,
+    ),
+    Command(
+        "preset",
+        "apply a preset",
+        "model",
+        preset,
+        "[NAME]",
+        choices=_preset_names,
+    ),
+    Command("stats", "figures of the last answer and of memory", "model", stats),
+]

@@ -1,0 +1,45 @@
+"""Commands about the screen."""
+
+from typing import TYPE_CHECKING
+
+from ebbtide.app.screens.picker import Choice
+from ebbtide.app.slash.registry import Command
+from ebbtide.app.theme_wishes import THEME_WISHES
+from ebbtide.app.themes import theme_name
+from ebbtide.engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from ebbtide.app.screens.chat import ChatScreen
+
+
+async def show_help(screen: "ChatScreen", argument: str) -> None:
+    screen.show_help()
+
+
+async def theme(screen: "ChatScreen", argument: str) -> None:
+    """Change the colours, and remember them."""
+    if not argument:
+        screen.pick("Themes", [Choice(wish, wish) for wish in THEME_WISHES], lambda wish: theme(screen, wish))
+        return
+    if argument not in THEME_WISHES:
+        raise UsageError(f"there is no theme {argument!r}", hint="There are: " + ", ".join(THEME_WISHES))
+    screen.app.theme = theme_name(argument)
+
+
+async def panel(screen: "ChatScreen", argument: str) -> None:
+    screen.action_memory_panel()
+
+
+async def compact(screen: "ChatScreen", argument: str) -> None:
+    """Less empty space; remembered."""
+    screen.set_compact(not screen.has_class("-compact"))
+
+
+COMMANDS = [
+    Command("help", "keys and commands", "screen", show_help, key="F1", aliases=("h", "?")),
+    Command(
+        "theme", "change the colours", "screen", theme, "[NAME]", choices=lambda screen: list(THEME_WISHES)
+    ),
+    Command("panel", "memory panel: side, full, off", "screen", panel, key="F2"),
+    Command("compact", "less empty space, or more", "screen", compact),
+]

@@ -1,0 +1,51 @@
+"""A code block in an answer: a line with its language and number, then the code."""
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import Label, Markdown
+from textual.widgets.markdown import MarkdownBlock, MarkdownFence
+
+from ebbtide.app.code_blocks import markdown_parser
+from ebbtide.app.safe_text import safe_line
+
+
+class CodeBlock(MarkdownFence):
+    """`number` counts the blocks of one answer; `/copy NUMBER` means it."""
+
+    number = 0
+
+    def compose(self) -> ComposeResult:
+        yield Label(Content(self._title()), classes="code-title", markup=False)
+        yield Label(self._highlighted_code, id="code-content", expand=True, markup=False)
+
+    def set_number(self, number: int) -> None:
+        """Known only when the block stands in its answer."""
+        if number != self.number:
+            self.number = number
+            self.query_one(".code-title", Label).update(Content(self._title()))
+
+    async def _update_from_block(self, block: MarkdownBlock) -> None:
+        await super()._update_from_block(block)
+        if isinstance(block, MarkdownFence):
+            self.query_one(".code-title", Label).update(Content(self._title()))
+
+    def _title(self) -> str:
+        language = safe_line(self.lexer).partition(" ")[0] or "text"
+        return f"{language}  {self.number}" if self.number else language
+
+
+class AnswerMarkdown(Markdown):
+    """Markdown whose code blocks are numbered; links are text, nothing is opened."""
+
+    BLOCKS = {  # noqa: RUF012 - declared so by Markdown
+        **Markdown.BLOCKS,
+        "fence": CodeBlock,
+        "code_block": CodeBlock,
+    }
+
+    def __init__(self) -> None:
+        super().__init__(parser_factory=markdown_parser, open_links=False)
+
+    def number_blocks(self) -> None:
+        for number, block in enumerate(self.query(CodeBlock), start=1):
+            block.set_number(number)

@@ -1,0 +1,65 @@
+"""The list above the prompt: commands after `/`, files after `@`."""
+
+from typing import ClassVar, NamedTuple
+
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from ebbtide.app.safe_text import safe_line
+
+MOST_ROWS = 8
+
+
+class Completion(NamedTuple):
+    """One row: what would be written, and what it means."""
+
+    text: str
+    meaning: str = ""
+    replaces: int = 0
+    """So many characters before the cursor make way for it."""
+
+
+class Completions(Widget):
+    """Draws the rows and marks one of them; knows nothing of the prompt."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"completion--text", "completion--meaning", "completion--chosen"}
+
+    rows: reactive[tuple[Completion, ...]] = reactive((), layout=True)
+    at: reactive[int] = reactive(0)
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    def show(self, rows: list[Completion]) -> None:
+        """Show these rows, the first one chosen; none hides the list."""
+        fresh = tuple(rows[:MOST_ROWS])
+        if fresh != self.rows:
+            self.rows, self.at = fresh, 0
+            self.display = bool(fresh)
+
+    @property
+    def chosen(self) -> Completion | None:
+        return self.rows[self.at] if self.rows else None
+
+    def move(self, step: int) -> None:
+        if self.rows:
+            self.at = (self.at + step) % len(self.rows)
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        return len(self.rows)
+
+    def render(self) -> Content:
+        width = self.content_size.width
+        column = min(max((len(row.text) for row in self.rows), default=0), max(width // 2, 8))
+        return Content("\n").join(self._row(index, row, column, width) for index, row in enumerate(self.rows))
+
+    def _row(self, index: int, row: Completion, column: int, width: int) -> Content:
+        chosen = index == self.at
+        text = Content(("▸ " if chosen else "  ") + safe_line(row.text)).truncate(column + 2, ellipsis=True)
+        gap = " " * max(column + 4 - text.cell_length, 1)
+        style = self.get_visual_style("completion--chosen" if chosen else "completion--text")
+        line = Content.assemble(
+            (text.plain, style), gap, (row.meaning, self.get_visual_style("completion--meaning"))
+        )
+        return line.truncate(width, ellipsis=True)

@@ -1,0 +1,140 @@
+"""The prompt with what belongs to it: completions, the queue, the line for choosing turns, drafts, modes."""
+
+import time
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import TextArea
+
+from ebbtide.app.completing import complete_command, complete_file, cost_of
+from ebbtide.app.conversation import Message
+from ebbtide.app.files.listing import ListedFile, list_files
+from ebbtide.app.question_queue import QuestionQueue
+from ebbtide.app.turn_choice import TurnChoice
+from ebbtide.app.widgets.completions import Completion, Completions
+from ebbtide.app.widgets.prompt import Prompt
+from ebbtide.app.widgets.queue_list import QueueList
+from ebbtide.app.widgets.turn_chooser import TurnChooser
+from ebbtide.app.wishes import fulfil
+
+if TYPE_CHECKING:
+    from ebbtide.app.screens.chat import ChatScreen
+
+SAVE_DRAFT_S = 0.5
+LIST_AGAIN_S = 10.0
+"""The files of the folder are listed anew when the last list is older."""
+
+
+class PromptArea(Vertical):
+    """Works for one ChatScreen, whose methods do what the person wants."""
+
+    def __init__(self, chat: "ChatScreen") -> None:
+        super().__init__()
+        self._chat = chat
+        self.editing: Message | None = None
+        self._files: list[ListedFile] = []
+        self._listed_at = float("-inf")
+        self._unsaved = False
+        self._closed_for = ""
+        self.choice = TurnChoice(chat)
+
+    def compose(self) -> ComposeResult:
+        yield QueueList()
+        yield Completions()
+        yield Prompt()
+        yield TurnChooser()
+
+    def on_mount(self) -> None:
+        self.set_interval(SAVE_DRAFT_S, self._save_draft)
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.query_one(Prompt)
+
+    # --- completions and cost
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        self._unsaved = True
+        self._complete()
+        whole = len(self.prompt.text) if "[pasted " not in self.prompt.text else len(self.prompt.whole_text)
+        self.prompt.border_subtitle = cost_of(self.prompt.text, whole, self._chat.tools.folder)
+
+    def on_text_area_selection_changed(self) -> None:
+        self._complete()
+
+    def _complete(self) -> None:
+        """Show what the text at the cursor may become."""
+        before = self.prompt.text_before_cursor()
+        rows: list[Completion] = []
+        if before != self._closed_for:
+            self._closed_for = ""
+            if self.prompt.cursor_location[0] == 0:
+                rows = complete_command(before, self._chat.registry, self._chat)
+            rows = rows or complete_file(before, self._list)
+        completions = self.query_one(Completions)
+        completions.show(rows)
+        self.prompt.completing = bool(completions.rows)
+
+    def _list(self) -> list[ListedFile]:
+        if time.monotonic() - self._listed_at > LIST_AGAIN_S:
+            self._files = list_files(self._chat.tools.folder)
+            self._listed_at = time.monotonic()
+        return self._files
+
+    def on_prompt_completion_moved(self, message: Prompt.CompletionMoved) -> None:
+        self.query_one(Completions).move(message.step)
+
+    def on_prompt_completion_closed(self) -> None:
+        self._closed_for = self.prompt.text_before_cursor()
+        self._complete()
+
+    def on_prompt_completion_taken(self, message: Prompt.CompletionTaken) -> None:
+        """Enter sends a command that is complete; anything else is written into the prompt."""
+        chosen = self.query_one(Completions).chosen
+        before = self.prompt.text_before_cursor()
+        complete = chosen is None or chosen.text.strip() == before.strip()
+        if chosen is not None and not (message.by_enter and complete):
+            self.prompt.replace_before_cursor(chosen.replaces, chosen.text)
+            complete = not chosen.text.endswith(" ")
+        if message.by_enter and complete and before.startswith("/"):
+            self.prompt.submit()
+
+    # --- modes
+
+    def begin_edit(self, message: Message) -> None:
+        self.editing = message
+        self.prompt.put(message.text)
+        self.prompt.border_title = "editing an earlier question · Esc leaves it as it was"
+        self.prompt.focus()
+
+    def end_edit(self) -> Message | None:
+        """Back to a new question; returns what was edited, if anything."""
+        edited, self.editing = self.editing, None
+        self.prompt.border_title = ""
+        return edited
+
+    def show_queue(self, queue: QuestionQueue) -> None:
+        self.query_one(QueueList).show(queue.questions, held=queue.held)
+        self.prompt.can_unqueue = bool(queue.questions)
+
+    async def on_prompt_wished(self, message: Prompt.Wished) -> None:
+        await self._chat.guarded(fulfil(message.wish, self._chat))
+
+    async def on_turn_chooser_chosen(self, message: TurnChooser.Chosen) -> None:
+        await self._chat.guarded(self.choice.do(message.deed))
+
+    async def on_turn_chooser_block_wanted(self, message: TurnChooser.BlockWanted) -> None:
+        await self._chat.guarded(self.choice.copy_block(message.number))
+
+    def on_turn_chooser_typed(self, message: TurnChooser.Typed) -> None:
+        self.choice.leave()
+        self.prompt.insert(message.character)
+
+    # --- drafts
+
+    def _save_draft(self) -> None:
+        """So often a kill can lose no more than half a second of typing."""
+        if self._unsaved:
+            self._unsaved = False
+            self._chat.session.keeper.save_draft(self.prompt.whole_text)

@@ -1,0 +1,37 @@
+"""Questions that wait until the answer before them has ended."""
+
+from dataclasses import dataclass
+
+from textual.content import Content
+from textual.events import Click
+from textual.message import Message
+from textual.widgets import Static
+
+from ebbtide.app.safe_text import safe_line
+
+
+class QueueList(Static):
+    """One line for each question; Up in an empty prompt takes the last one back, a click any of them."""
+
+    @dataclass
+    class Taken(Message):
+        """The person wants this question back."""
+
+        index: int
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+        self.display = False
+
+    def show(self, questions: list[str], *, held: bool) -> None:
+        """`held`: the last answer was stopped, so that the next question waits for the person."""
+        how = "held: Enter sends the next, Up takes the last back" if held else "Up takes the last back"
+        lines = [f"{number}. {safe_line(text)}" for number, text in enumerate(questions, start=1)]
+        if lines:
+            lines[-1] += f"   ({how})"
+        self.update(Content("\n".join(lines)))
+        self.display = bool(lines)
+
+    def on_click(self, event: Click) -> None:
+        event.stop()
+        self.post_message(self.Taken(event.y))
