@@ -55,7 +55,6 @@ def add_chat(connection: sqlite3.Connection, chat: Chat, messages: Sequence[Mess
     chats.create(connection, chat)
     for message in messages:
         tree.insert(connection, message)
-    chats.set_head(connection, chat.id, chat.head_id)
 
 
 def delete_chat(connection: sqlite3.Connection, chat_id: str, *, use_index: bool) -> None:

@@ -3,6 +3,8 @@
 import difflib
 import sqlite3
 
+import msgspec
+
 from ebbtide.app.store.errors import UnknownChat
 from ebbtide.app.store.records import Chat
 
@@ -17,10 +19,10 @@ LIKENESS = 0.5
 def create(connection: sqlite3.Connection, chat: Chat) -> None:
     connection.execute(
         """
-        INSERT INTO chats (id, title, created_ms, updated_ms, model, preset, system)
-        VALUES (?, ?, ?, ?, ?, ?, ?)
+        INSERT INTO chats (id, title, created_ms, updated_ms, model, preset, system, head_id)
+        VALUES (:id, :title, :created_ms, :updated_ms, :model, :preset, :system, :head_id)
         """,
-        (chat.id, chat.title, chat.created_ms, chat.updated_ms, chat.model, chat.preset, chat.system),
+        msgspec.structs.asdict(chat),
     )
 
 

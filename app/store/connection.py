@@ -40,6 +40,16 @@ def set_up(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Everything inside is read from one state of the database."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+@contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Everything inside happens, or nothing of it. The write lock is taken at once: no deadlock later."""
     connection.execute("BEGIN IMMEDIATE")

@@ -15,7 +15,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from ebbtide.app.store.connection import connect_memory, transaction
+from ebbtide.app.store.connection import connect_memory, snapshot, transaction
 from ebbtide.app.store.errors import StoreDamaged, StoreError, store_error
 from ebbtide.app.store.schema import migrate
 
@@ -57,10 +57,12 @@ class Database:
         return len(self._pending)
 
     def read(self, query: Change[T]) -> T:
-        """Run a query. Raises StoreError."""
+        """Run a query on one state of the store. Raises StoreError."""
         with self._lock:
             try:
-                return query(self._now())
+                connection = self._now()
+                with snapshot(connection):
+                    return query(connection)
             except sqlite3.Error as error:
                 raise self._translated(error) from error
 

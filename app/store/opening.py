@@ -6,10 +6,11 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from ebbtide.app.store.connection import connect, set_up
+from ebbtide.app.store import search
+from ebbtide.app.store.connection import connect, set_up, transaction
 from ebbtide.app.store.database import Database, check_marker
 from ebbtide.app.store.errors import StoreDamaged, StoreUnsaved, store_error
-from ebbtide.app.store.schema import migrate
+from ebbtide.app.store.schema import TABLES, migrate
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
@@ -52,10 +53,16 @@ def _open(path: Path) -> Database:
 
 
 def _look_over(connection: sqlite3.Connection) -> None:
-    """Read every page. Raises sqlite3.DatabaseError or StoreDamaged for one that makes no sense."""
-    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if verdict != "ok":
-        raise StoreDamaged(f"the chat store is damaged: {verdict}", hint="It is moved aside.")
+    """Read all that people wrote, and have the index made anew, since damage to that is no loss.
+
+    Raises sqlite3.DatabaseError or StoreDamaged for a page that makes no sense.
+    """
+    for table in TABLES:
+        verdict = connection.execute(f"PRAGMA quick_check({table})").fetchone()[0]
+        if verdict != "ok":
+            raise StoreDamaged(f"the chat store is damaged: {verdict}", hint="It is moved aside.")
+    with transaction(connection):
+        search.drop_index(connection)
 
 
 def _replace_damaged(path: Path) -> Path | None:

@@ -56,6 +56,9 @@ FIRST = (
     "CREATE TABLE marks (name TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)",
 )
 
+TABLES = ("chats", "messages", "drafts", "marks")
+"""What people would miss, other than the search index."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST,)
 """Statements that lead from version n to n + 1. Never change one that was released: append."""
 

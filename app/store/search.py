@@ -44,19 +44,29 @@ _BY_READING = """
 
 def has_index(connection: sqlite3.Connection) -> bool:
     """The index is there, and this SQLite can use it."""
-    with suppress(sqlite3.OperationalError):
+    with suppress(sqlite3.DatabaseError):
         connection.execute("SELECT rowid FROM message_index LIMIT 1").fetchone()
         return True
     return False
 
 
 def create_index(connection: sqlite3.Connection) -> bool:
-    """Make the index, empty. Raises sqlite3.OperationalError where SQLite is built without FTS5."""
+    """Make the index, empty. Returns whether it can be used.
+
+    Raises sqlite3.OperationalError where SQLite is built without FTS5.
+    """
     tokenizer = "unicode61 remove_diacritics 2"
     connection.execute(
         f"CREATE VIRTUAL TABLE IF NOT EXISTS message_index USING {MODULE}(content, tokenize = '{tokenizer}')"
     )
-    return True
+    return has_index(connection)
+
+
+def drop_index(connection: sqlite3.Connection) -> None:
+    """Forget the index, if that can be done; then all messages are to be indexed again."""
+    with suppress(sqlite3.DatabaseError):  # no FTS5, or damaged so much that it cannot be dropped
+        connection.execute("DROP TABLE IF EXISTS message_index")
+        connection.execute("UPDATE messages SET indexed = 0")
 
 
 def is_behind(connection: sqlite3.Connection) -> bool:

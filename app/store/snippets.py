@@ -14,14 +14,23 @@ CUT = "…"
 def snippet(text: str, terms: list[str]) -> Snippet:
     """A match that differs by accents only is not found again here: then the beginning is shown, unmarked."""
     line = safe_line(text)
-    pattern = re.compile("|".join(re.escape(term) for term in terms), re.IGNORECASE)
-    first = pattern.search(line)
+    pattern, first = _first(line, terms)
     begin = _word_start(line, first.start()) if first else 0
     piece = line[begin : begin + LENGTH]
     before = CUT if begin else ""
     after = CUT if begin + LENGTH < len(line) else ""
     found = pattern.finditer(before + piece, len(before))
     return Snippet(before + piece + after, tuple(match.span() for match in found))
+
+
+def _first(line: str, terms: list[str]) -> tuple[re.Pattern[str], re.Match[str] | None]:
+    """The first match, and how to find the others: beginnings of words, or else anything."""
+    anywhere = "|".join(re.escape(term) for term in terms)
+    for expression in (rf"(?<!\w)(?:{anywhere})", anywhere):
+        pattern = re.compile(expression, re.IGNORECASE)
+        if match := pattern.search(line):
+            return pattern, match
+    return pattern, None
 
 
 def _word_start(line: str, match: int) -> int:

@@ -12,7 +12,7 @@ from ebbtide.app.store import changes, chats, notes, search, titles, tree
 from ebbtide.app.store.connection import cut_log
 from ebbtide.app.store.copies import copy_of
 from ebbtide.app.store.database import Database
-from ebbtide.app.store.errors import StoreError
+from ebbtide.app.store.errors import StoreDamaged, StoreError
 from ebbtide.app.store.ids import MessageIds, new_chat_id, now_ms
 from ebbtide.app.store.opening import open_database
 from ebbtide.app.store.records import Chat, Hit, Message, Role, State, Stats
@@ -255,15 +255,23 @@ class ChatStore:
 
     def search(self, query: str, limit: int = 50) -> list[Hit]:
         """Chats and messages that have all words of `query`; every text is a query. See `search.search`."""
-        while self._index_batch():
-            pass
-        return self._database.read(
-            lambda connection: search.search(connection, query, limit, use_index=self._use_index)
-        )
+        try:
+            while self._index_batch():
+                pass
+            return self._search(query, limit)
+        except StoreDamaged:  # maybe the index only, and that is made anew at the next start
+            if not self._use_index:
+                raise
+            self._use_index = False
+            return self._search(query, limit)
 
     def stats(self) -> Stats:
         disk_bytes = self._database.disk_bytes()
         return Stats(*self._database.read(chats.count_all), disk_bytes)
+
+    def _search(self, query: str, limit: int) -> list[Hit]:
+        use = self._use_index
+        return self._database.read(lambda connection: search.search(connection, query, limit, use_index=use))
 
     def _index_batch(self) -> bool:
         """Bring the search index a step nearer. False: nothing is left, or it fails."""

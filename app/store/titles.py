@@ -20,11 +20,14 @@ def given_title(text: str) -> str:
 
 
 def title_of(question: str) -> str:
-    """The first line of a question that has a word in it, cut at a word to what one row can hold."""
+    """The first line of a question that says something, cut at a word to what one row can hold."""
     lines = (safe_line(line) for line in question.splitlines())
-    line = next((line for line in lines if any(map(str.isalnum, line))), safe_line(question))
-    line = line[:MAX_TITLE_LENGTH]
+    line = next(filter(_says_something, lines), safe_line(question))[:MAX_TITLE_LENGTH]
     return line if cell_len(line) <= TITLE_CELLS else _cut(line)
+
+
+def _says_something(line: str) -> bool:
+    return any(map(str.isalnum, line)) and not line.startswith(("```", "~~~"))
 
 
 def _cut(line: str) -> str:

@@ -48,7 +48,8 @@ def test_a_given_title_stays(store: ChatStore) -> None:
     [
         ("", ""),
         ("short", "short"),
-        ("```python\nprint(1)\n```", "```python"),
+        ("```python\nprint(1)\n```", "print(1)"),
+        ("```\n```", "``` ```"),
         ("---\n\n  second line is the first with a word  \n", "second line is the first with a word"),
         ("?!", "?!"),
         ("x" * 60, "x" * 60),
@@ -110,7 +111,7 @@ def test_removing_leaves_no_text_behind(store: ChatStore, file: Path) -> None:
     store.delete_chat(doomed.id)
     assert store.search("xyzzysecret") == [] and store.load_draft(doomed.id) == ""
     assert [chat.id for chat in store.list_chats()] == [kept.id]
-    bytes_left = b"".join(path.read_bytes() for path in file.parent.iterdir() if path.is_file())
+    bytes_left = file.read_bytes() + Path(f"{file}-wal").read_bytes()
     for word in (b"xyzzysecret", b"plughsecret", b"frotzsecret", b"draftsecret"):
         assert word not in bytes_left
 

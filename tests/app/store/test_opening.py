@@ -173,6 +173,34 @@ def test_damage_that_shows_later_is_found_at_the_next_start(file: Path) -> None:
         assert again.trouble is None
 
 
+def damage_index(file: Path, how: str) -> None:
+    with open_store(file) as store:
+        assert len(store.search("question")) == 20
+    with closing(connect(file)) as connection:
+        connection.execute(how)
+
+
+def test_a_damaged_index_is_made_anew(file: Path) -> None:
+    full_store(file)
+    damage_index(file, "UPDATE message_index_data SET block = randomblob(400) WHERE id > 10")
+    for _ in range(2):
+        with open_store(file) as store:
+            assert store.notice == "" and len(store.search("question")) == 20
+    assert store._use_index
+
+
+def test_an_index_beyond_repair_is_done_without(file: Path) -> None:
+    full_store(file)
+    damage_index(file, "DELETE FROM message_index_data")
+    with open_store(file) as store:
+        assert store.notice == "" and not store._use_index
+        [first, *_] = store.list_chats()
+        store.add_message(first.id, None, "user", "another question")
+        assert len(store.search("question")) == 21
+        store.delete_chat(first.id)
+        assert len(store.search("question")) == 19
+
+
 def test_a_truncated_file(file: Path) -> None:
     full_store(file)
     file.write_bytes(file.read_bytes()[:6000])

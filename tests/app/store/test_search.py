@@ -175,4 +175,6 @@ def test_a_snippet_shows_the_surroundings() -> None:
     piece = snippet(text, ["needle"])
     assert piece.text.startswith("…before ") and piece.text.endswith("…")
     assert [piece.text[begin:end] for begin, end in piece.marks] == ["needle"]
+    assert snippet("a cat and a banana", ["a"]).marks == ((0, 1), (6, 7), (10, 11)), "beginnings of words"
+    assert snippet("xcat", ["cat"]).marks == ((1, 4),)
     assert snippet("no such word", ["needle"]).text == "no such word"
