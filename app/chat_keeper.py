@@ -1,17 +1,36 @@
 """Keeps one chat in the store while it happens, and brings it back: question, growing answer, its end."""
 
+import functools
 import time
 from collections.abc import Callable, Iterable
+from typing import Concatenate, ParamSpec
 
 from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.conversation import Conversation, Message
-from ebbtide.app.store import NEW_CHAT, Chat, ChatStore, State
+from ebbtide.app.store import NEW_CHAT, Chat, ChatStore, State, StoreError
 from ebbtide.app.store import Message as Record
 from ebbtide.app.thinking import CLOSE, OPEN
 from ebbtide.engine.messages import Finished
 
+P = ParamSpec("P")
 SAVE_S = 0.25
 """A growing answer is saved so often: what a kill can take."""
+
+
+Method = Callable[Concatenate["ChatKeeper", P], None]
+
+
+def never_raises(method: Method[P]) -> Method[P]:
+    """A chat goes on even where it cannot be kept; `ChatKeeper.fault` says why."""
+
+    @functools.wraps(method)
+    def kept(keeper: "ChatKeeper", /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(keeper, *args, **kwargs)
+        except StoreError as error:
+            keeper.fault = error
+
+    return kept
 
 
 class ChatKeeper:
@@ -20,6 +39,8 @@ class ChatKeeper:
     def __init__(self, store: ChatStore, now: Callable[[], float] = time.monotonic) -> None:
         self.store = store
         self.chat: Chat | None = None
+        self.fault: StoreError | None = None
+        """The last change that was not kept at all."""
         self.model = ""
         self.system = ""
         self.preset = ""
@@ -48,10 +69,12 @@ class ChatKeeper:
 
     # --- as it happens
 
+    @never_raises
     def asked(self, message: Message) -> None:
         """A question was added to the tree."""
         message.key = self._add(message).id
 
+    @never_raises
     def answer_begins(self, question: Message) -> None:
         chat = self._begun()
         self._answer = self.store.add_message(
@@ -59,6 +82,7 @@ class ChatKeeper:
         )
         self._saved, self._saved_at = (0, 0, 0), self._now()
 
+    @never_raises
     def answer_grew(self, content: AnswerContent) -> None:
         """Save what is new, now and then."""
         if self._answer is None or self._now() - self._saved_at < SAVE_S:
@@ -73,6 +97,7 @@ class ChatKeeper:
             )
         self._saved = (content.epoch, len(content.thinking), len(content.answer))
 
+    @never_raises
     def answer_ended(
         self, message: Message, content: AnswerContent, state: State, finished: Finished | None
     ) -> None:
@@ -91,21 +116,25 @@ class ChatKeeper:
             timings=finished.timings if finished is not None else None,
         )
 
+    @never_raises
     def answer_dropped(self) -> None:
         """Not a word came."""
         answer, self._answer = self._answer, None
         if answer is not None:
             self.store.withdraw_message(answer.id)
 
+    @never_raises
     def withdrew(self, message: Message) -> None:
         if message.key:
             self.store.withdraw_message(message.key)
 
+    @never_raises
     def shows(self, leaf: Message | None) -> None:
         """Another branch is on the screen."""
         if self.chat is not None:
             self.store.set_active(self.chat.id, leaf.key if leaf is not None else None)
 
+    @never_raises
     def left_out(self, messages: Iterable[Message], left_out: bool) -> None:
         self.store.set_left_out([message.key for message in messages if message.key], left_out)
 
@@ -113,6 +142,7 @@ class ChatKeeper:
         """A new chat with a copy of the path down to `message`; returns its id."""
         return self.store.fork(message.key).id
 
+    @never_raises
     def save_draft(self, text: str) -> None:
         self.store.save_draft(self.draft_key, text)
 
@@ -125,6 +155,7 @@ class ChatKeeper:
         self.store.rename_chat(chat.id, title)
         self.chat = self.store.get_chat(chat.id)
 
+    @never_raises
     def settings_changed(self) -> None:
         """The model, the preset or the system prompt is another one now."""
         if self.chat is not None:
@@ -136,6 +167,7 @@ class ChatKeeper:
         if self.chat is None:
             self.chat = self.store.create_chat(model=self.model, preset=self.preset, system=self.system)
             self.store.set_open_chat(self.chat.id)
+            self.store.save_draft(NEW_CHAT, "")  # it was this chat's
         return self.chat
 
     def _add(self, message: Message) -> Record:

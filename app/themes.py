@@ -33,6 +33,25 @@ LIGHT = Theme(
     surface="#f3f1eb",
     panel="#e8e4da",
 )
+
+
+def _ansi_variables(paper: str, ink: str, faint: str) -> dict[str, str]:
+    """Names that Textual's own styles use when a theme has the terminal's colours."""
+    return {
+        "ansi-background": paper,
+        "ansi-foreground": ink,
+        "border-blurred": faint,
+        "block-cursor-foreground": paper,
+        "block-cursor-background": ink,
+        "input-cursor-background": ink,
+        "input-cursor-foreground": paper,
+        "input-selection-background": ink,
+        "input-selection-foreground": paper,
+        "screen-selection-background": ink,
+        "screen-selection-foreground": paper,
+    }
+
+
 ANSI_DARK = Theme(
     name="ebbtide-ansi-dark",
     dark=True,
@@ -47,6 +66,7 @@ ANSI_DARK = Theme(
     background="ansi_default",
     surface="ansi_default",
     panel="ansi_default",
+    variables=_ansi_variables("ansi_black", "ansi_bright_white", "ansi_bright_black"),
 )
 ANSI_LIGHT = Theme(
     name="ebbtide-ansi-light",
@@ -62,6 +82,7 @@ ANSI_LIGHT = Theme(
     background="ansi_default",
     surface="ansi_default",
     panel="ansi_default",
+    variables=_ansi_variables("ansi_bright_white", "ansi_black", "ansi_bright_black"),
 )
 THEMES = (DARK, LIGHT, ANSI_DARK, ANSI_LIGHT)
 _LIGHT_BACKGROUNDS = {"7", "15"}

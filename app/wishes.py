@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
 
 SHOWN_CHARACTERS = 300
+NAME_CELLS = 12
 
 
 async def fulfil(wish: Wish, screen: "ChatScreen") -> None:
@@ -74,7 +75,7 @@ def show_palette(screen: "ChatScreen") -> None:
     """Every command of the registry."""
     commands = {command.name: command for command in screen.registry.commands}
     rows = [
-        Choice(command.name, f"/{command.name}  {command.summary}", command.key or command.arguments)
+        Choice(command.name, f"/{command.name:<{NAME_CELLS}} {command.summary}", command.key)
         for command in commands.values()
     ]
 

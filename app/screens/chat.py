@@ -29,7 +29,6 @@ from ebbtide.app.screens.text_page import TextPage
 from ebbtide.app.slash.all_commands import REGISTRY
 from ebbtide.app.slash.help_text import help_text
 from ebbtide.app.slash.registry import Call
-from ebbtide.app.store import StoreError
 from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.prompt import Prompt
@@ -142,7 +141,8 @@ class ChatScreen(Screen[None]):
 
     def _tell_trouble(self) -> None:
         """Say once that chats cannot be saved, and once that they can again."""
-        trouble = self.session.keeper.store.trouble
+        keeper = self.session.keeper
+        trouble = keeper.store.trouble or keeper.fault
         text = f"{trouble}\n{trouble.hint}" if trouble is not None else ""
         if text != self._told_trouble:
             self._told_trouble = text
@@ -200,10 +200,12 @@ class ChatScreen(Screen[None]):
         self.session.reload(load)
 
     async def new_chat(self) -> None:
+        self.area.save_draft()
         self.session.clear()
         await self._chat_changed()
 
     async def open_chat(self, chat_id: str) -> None:
+        self.area.save_draft()
         self.session.open(chat_id)
         await self._chat_changed()
 
@@ -219,12 +221,13 @@ class ChatScreen(Screen[None]):
                 await self.transcript.reveal(turn)
 
     async def _chat_changed(self) -> None:
-        """Another chat is on the screen."""
+        """Another chat is on the screen; each has its own draft."""
         self.queue = QuestionQueue()
         self._show_queue()
         self.area.end_edit()
         await self.turns.clear()
         await self.turns.sync()
+        self.prompt.text = ""
         self.prompt.restore_draft(self.session.keeper.load_draft())
 
     def begin_edit(self, message: ChatMessage) -> None:
@@ -241,6 +244,7 @@ class ChatScreen(Screen[None]):
 
     async def fork(self, message: ChatMessage) -> None:
         self.must_be_idle()
+        self.area.save_draft()
         self.session.fork(message)
         await self._chat_changed()
         self.note("This is a new chat; the old one stays as it was (/chats).")
@@ -401,11 +405,8 @@ class ChatScreen(Screen[None]):
             return
         self.panel.take(event)
         asked = self.session.turns[-1].content if self.session.turns else ""
-        try:
-            if not self.session.handle(event):
-                return
-        except StoreError as error:
-            self.note(f"{error}\n{error.hint}", "error")
+        if not self.session.handle(event):
+            return
         match event:
             case Finished():
                 await self._answer_ended(describe_end(event))
@@ -429,6 +430,7 @@ class ChatScreen(Screen[None]):
         """Show how the chat stands now, and say how the answer ended."""
         self.session.content.end()
         await self.turns.sync()
+        await self.transcript.draw()
         if note:
             await self.transcript.add(Note(note, kind))
 

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from ebbtide.app.safe_text import safe_line
+from ebbtide.app.safe_text import safe_line, visible
 
 MOST_SHOWN = 200
 
@@ -100,7 +100,8 @@ class Picker(ModalScreen[str | None]):
     def _row(self, choice: Choice) -> Content:
         width = max(min(self.app.size.width - 8, 88), 10)
         detail = Content(safe_line(choice.detail))
-        name = Content(safe_line(choice.name)).truncate(max(width - detail.cell_length - 2, 8), ellipsis=True)
+        room = max(width - detail.cell_length - 2, 8)
+        name = Content(visible(choice.name).replace("\n", " ")).truncate(room, ellipsis=True)
         gap = " " * max(width - name.cell_length - detail.cell_length, 2)
         return Content.assemble(name, gap, detail)
 

@@ -46,7 +46,7 @@ class PromptArea(Vertical):
         yield TurnChooser()
 
     def on_mount(self) -> None:
-        self.set_interval(SAVE_DRAFT_S, self._save_draft)
+        self.set_interval(SAVE_DRAFT_S, self.save_draft)
 
     @property
     def prompt(self) -> Prompt:
@@ -98,7 +98,8 @@ class PromptArea(Vertical):
             self.prompt.replace_before_cursor(chosen.replaces, chosen.text)
             complete = not chosen.text.endswith(" ")
         if message.by_enter and complete and before.startswith("/"):
-            self.prompt.submit()
+            # In the prompt's own turn: what a widget posts on behalf of its parent does not bubble beyond it.
+            self.prompt.call_next(self.prompt.submit)
 
     # --- modes
 
@@ -133,7 +134,7 @@ class PromptArea(Vertical):
 
     # --- drafts
 
-    def _save_draft(self) -> None:
+    def save_draft(self) -> None:
         """So often a kill can lose no more than half a second of typing."""
         if self._unsaved:
             self._unsaved = False

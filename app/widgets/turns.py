@@ -3,6 +3,7 @@
 Each can make a fresh, unmounted copy of itself (`fresh`), because a long transcript mounts only what is near.
 """
 
+import asyncio
 from typing import Self
 
 from textual.app import ComposeResult
@@ -56,6 +57,8 @@ class Entry(Vertical):
         self.set_class(left_out, "-left-out")
         if left_out:
             parts.append("not sent to the model")
+        if self.message is not None and self.message.cut_off:
+            parts.append("cut off: ebbtide ended while it was written")
         if parts and self._meta is None:
             self._meta = Static(markup=False, classes="meta")
             self.mount(self._meta)
@@ -123,6 +126,7 @@ class AnswerTurn(Entry):
         self._markdown = AnswerMarkdown()
         self._open = Static(markup=False, classes="open-block")
         self._open_shown = ""
+        self._drawing = asyncio.Lock()
         self._is_whole = False
         """Drawn to its end: there is nothing left to do."""
 
@@ -157,18 +161,22 @@ class AnswerTurn(Entry):
 
     async def draw(self) -> None:
         """Show what has come since the last call; nothing in between is ever on the screen."""
-        if not self._has_parts or self._is_whole:
-            return
+        async with self._drawing:
+            if self._has_parts and not self._is_whole:
+                await self._draw_news()
+
+    async def _draw_news(self) -> None:
+        ended = self.content.ended  # it may end while this is drawn; then the next call draws the rest
         with self.app.batch_update():
             if self._epoch != self.content.epoch:
                 await self._start_over()
             await self._draw_thinking()
-            closed = self._next_closed()
+            closed = self._next_closed(ended)
             if closed:
                 await self._markdown.append(closed)
                 self._markdown.number_blocks()
             self._show_open()
-        self._is_whole = self.content.ended
+        self._is_whole = ended
 
     async def _draw_thinking(self) -> None:
         if self._thinking is None and (self.content.is_thinking or self.content.thinking.strip()):
@@ -181,10 +189,10 @@ class AnswerTurn(Entry):
         message.stop()
         self.toggle()
 
-    def _next_closed(self) -> str:
+    def _next_closed(self, ended: bool) -> str:
         text, self._taken = self.content.answer[self._taken :], len(self.content.answer)
         closed = self._splitter.push(visible(text))
-        return closed + self._splitter.flush() if self.content.ended else closed
+        return closed + self._splitter.flush() if ended else closed
 
     def _show_open(self) -> None:
         rest = self._splitter.rest.strip("\n")

@@ -1,0 +1,98 @@
+"""The keeper alone: what is saved when, and that a store that fails does not end a chat."""
+
+from pathlib import Path
+
+import pytest
+
+from ebbtide.app.answer_content import AnswerContent
+from ebbtide.app.chat_keeper import ChatKeeper
+from ebbtide.app.conversation import Conversation
+from ebbtide.app.store import ChatStore, memory_store
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def store() -> ChatStore:
+    return memory_store()
+
+
+def begun(keeper: ChatKeeper) -> Conversation:
+    """A chat in which an answer is being written."""
+    conversation = keeper.begin()
+    keeper.asked(question := conversation.add("user", "q"))
+    keeper.answer_begins(question)
+    return conversation
+
+
+def last(store: ChatStore) -> str:
+    record = store.whole_tree(store.list_chats()[0].id)[-1]
+    return f"{record.state}|{record.thinking}|{record.content}"
+
+
+def test_a_growing_answer_is_saved_now_and_then(store: ChatStore) -> None:
+    clock, content = Clock(), AnswerContent()
+    keeper = ChatKeeper(store, clock)
+    begun(keeper)
+    content.push("one ")
+    keeper.answer_grew(content)
+    assert last(store) == "partial||"
+    clock.now = 1.0
+    content.push("two ")
+    keeper.answer_grew(content)
+    assert last(store) == "partial||one two "
+    clock.now = 2.0
+    content.push("three")
+    keeper.answer_grew(content)
+    assert last(store) == "partial||one two three"
+
+
+def test_what_was_saved_as_answer_becomes_thinking(store: ChatStore) -> None:
+    clock, content = Clock(), AnswerContent()
+    keeper = ChatKeeper(store, clock)
+    begun(keeper)
+    for now, text in ((1.0, "I think"), (2.0, " so</think>Yes"), (3.0, " indeed")):
+        clock.now = now
+        content.push(text)
+        keeper.answer_grew(content)
+    assert last(store) == "partial|I think so|Yes indeed"
+
+
+def test_an_answer_that_never_came_leaves_the_question(store: ChatStore) -> None:
+    keeper = ChatKeeper(store)
+    conversation = begun(keeper)
+    keeper.answer_dropped()
+    assert last(store) == "complete||q"
+    assert conversation.leaf is not None
+    keeper.withdrew(conversation.leaf)
+    assert store.whole_tree(store.list_chats()[0].id) == []
+
+
+def test_a_chat_that_was_deleted_elsewhere_does_not_end_this_one(store: ChatStore) -> None:
+    keeper = ChatKeeper(store)
+    conversation = begun(keeper)
+    store.delete_chat(store.list_chats()[0].id)
+    content = AnswerContent.of("a")
+    keeper.answer_ended(conversation.add("assistant", "a"), content, "complete", None)
+    assert keeper.fault is not None and keeper.fault.hint
+    keeper.asked(conversation.add("user", "more"))
+    keeper.save_draft("text")
+
+
+def test_leaving_out_and_the_shown_branch_are_kept(store: ChatStore, tmp_path: Path) -> None:
+    keeper = ChatKeeper(store)
+    conversation = begun(keeper)
+    question = conversation.path[0]
+    keeper.answer_ended(conversation.add("assistant", "a"), AnswerContent.of("a"), "complete", None)
+    keeper.left_out([question], True)
+    keeper.shows(question)
+    assert keeper.chat is not None
+    again = ChatKeeper(store).load(keeper.chat.id)
+    assert [(message.text, message.left_out) for message in again.path] == [("q", True)]
+    assert [message.text for message in again.path[0].children] == ["a"]

@@ -1,0 +1,286 @@
+"""The prompt in its screen: queue, pastes, completions, files, editor, history, palette."""
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual.events import Paste
+from textual.pilot import Pilot
+
+from ebbtide.app.chat_app import ChatApp
+from ebbtide.app.screens.chat import ChatScreen
+from ebbtide.app.screens.picker import Picker
+from ebbtide.app.screens.text_page import TextPage
+from ebbtide.app.widgets.completions import Completions
+from tests.helpers.chat_host import (
+    answered,
+    ask,
+    chat_app,
+    press,
+    prompt_of,
+    ready,
+    screen_of,
+    shown,
+    until,
+    written,
+)
+from tests.helpers.fake_engine import Script
+
+SLOW = Script(answer="word " * 5000, token_delay_s=0.02)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that `@` means."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def contents(pilot: Pilot[None]) -> list[str]:
+    return [turn.content for turn in screen_of(pilot).session.turns]
+
+
+async def typed(pilot: Pilot[None], text: str) -> None:
+    press(pilot, *text)
+    await until(pilot, lambda: prompt_of(pilot).text.endswith(text))
+
+
+async def completing(pilot: Pilot[None], *words: str) -> None:
+    """Until the list above the prompt is there and says so."""
+    await until(pilot, lambda: prompt_of(pilot).completing)
+    await shown(pilot, *words)
+
+
+async def answering(pilot: Pilot[None]) -> None:
+    await ready(pilot)
+    await ask(pilot, "go")
+    await until(pilot, lambda: "word" in screen_of(pilot).session.partial)
+
+
+# --- the queue
+
+
+async def test_questions_wait_in_order_and_are_sent_one_by_one() -> None:
+    async with chat_app(Script(token_delay_s=0.05)).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "a a a a a a a a a a a a")
+        for text in ("second", "third"):
+            await until(pilot, lambda: screen_of(pilot).session.busy)
+            await ask(pilot, text)
+            await written(pilot, "")
+        await until(pilot, lambda: len(contents(pilot)) == 6 and not screen_of(pilot).session.busy)
+        assert contents(pilot)[2::2] == ["second", "third"]
+
+
+async def test_a_queued_question_is_seen_and_taken_back() -> None:
+    async with chat_app(SLOW).run_test() as pilot:
+        await answering(pilot)
+        await ask(pilot, "second")
+        await shown(pilot, "1. second", "Up takes the last back")
+        press(pilot, "up")
+        await written(pilot, "second")
+        assert screen_of(pilot).queue.questions == [] and contents(pilot) == ["go"]
+
+
+async def test_after_a_stop_the_queue_is_held_until_enter() -> None:
+    async with chat_app(SLOW).run_test() as pilot:
+        await answering(pilot)
+        await ask(pilot, "second")
+        await shown(pilot, "1. second")
+        press(pilot, "escape")
+        await shown(pilot, "held: Enter sends the next", "Stopped.")
+        assert len(contents(pilot)) == 2
+        press(pilot, "enter")
+        await until(pilot, lambda: contents(pilot)[2:] == ["second"])
+
+
+# --- pastes
+
+
+async def test_a_large_paste_is_a_chip_and_is_sent_whole() -> None:
+    text = "".join(f"line {number}\n" for number in range(1204))
+    async with chat_app(Script(answer="ok")).run_test() as pilot:
+        await ready(pilot)
+        prompt_of(pilot).post_message(Paste(text))
+        await written(pilot, "[pasted 1,204 lines]")
+        await shown(pilot, "[pasted 1,204 lines]", "tokens")
+        assert contents(pilot) == []
+        press(pilot, "enter")
+        await until(pilot, lambda: contents(pilot) == [text, "ok"])
+        await shown(pilot, "ok")
+
+
+async def test_a_megabyte_is_pasted_and_nothing_is_sent() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        prompt_of(pilot).post_message(Paste("x" * 99 + "\n" + "rm -rf /\r\n" * 100_000))
+        await written(pilot, "[pasted 100,001 lines]")
+        assert len(prompt_of(pilot).whole_text) == 100 + 9 * 100_000 and contents(pilot) == []
+
+
+async def test_backspace_removes_a_chip_whole() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        prompt_of(pilot).post_message(Paste("a" * 5000))
+        await written(pilot, "[pasted 5,000 characters]")
+        press(pilot, "backspace")
+        await written(pilot, "")
+
+
+async def test_triple_quotes_take_several_lines() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        press(pilot, '"', '"', '"', "enter", "a", "enter")
+        await written(pilot, '"""\na\n')
+        press(pilot, "b", '"', '"', '"', "enter")
+        await until(pilot, lambda: contents(pilot)[:1] == ["a\nb"])
+
+
+# --- completions
+
+
+async def test_a_command_is_completed() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        press(pilot, "/", "r", "e", "n")
+        await completing(pilot, "/rename", "give this chat a title")
+        press(pilot, "tab")
+        await written(pilot, "/rename ")
+
+
+async def test_enter_on_a_unique_beginning_runs_the_command() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        press(pilot, "/", "s", "t", "a")
+        await completing(pilot, "/stats")
+        press(pilot, "enter")
+        await shown(pilot, "Memory: at most")
+
+
+async def test_arrows_choose_and_escape_closes_the_list() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        press(pilot, "/", "r", "e")
+        await completing(pilot, "/regenerate")
+        press(pilot, "down", "tab")
+        await written(pilot, "/regenerate")
+        press(pilot, "backspace", "escape")
+        await until(pilot, lambda: not prompt_of(pilot).completing)
+        assert prompt_of(pilot).text == "/regenerat"
+
+
+async def test_arguments_are_completed() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "/export ")
+        await completing(pilot, "json")
+        press(pilot, "down", "tab")
+        await written(pilot, "/export json")
+
+
+async def test_a_file_is_completed_costs_are_shown_and_it_is_sent(folder: Path) -> None:
+    (folder / ".gitignore").write_text("secret*\n")
+    (folder / "notes.md").write_text("n" * 4000)
+    (folder / "secret.md").write_text("s")
+    async with chat_app(Script(answer="ok")).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "see @")
+        await completing(pilot, "@notes.md", "~1,000 tokens")
+        rows = [row.text for row in screen_of(pilot).query_one(Completions).rows]
+        assert not any("secret" in row for row in rows)
+        await typed(pilot, "no")
+        press(pilot, "tab")
+        await written(pilot, "see @notes.md ")
+        await until(pilot, lambda: "tokens" in str(prompt_of(pilot).border_subtitle))
+        press(pilot, "enter")
+        await until(pilot, lambda: len(contents(pilot)) == 2)
+        assert "File notes.md:\n```md\n" + "n" * 4000 in contents(pilot)[0]
+
+
+async def test_a_file_that_cannot_be_sent_is_named_and_the_question_stays(folder: Path) -> None:
+    (folder / "image.png").write_bytes(b"\x89PNG\0")
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "what is @image.png")
+        await shown(pilot, "@image.png is binary")
+        await written(pilot, "what is @image.png")
+        assert contents(pilot) == []
+
+
+# --- other keys
+
+
+async def test_the_palette_runs_commands_of_the_registry() -> None:
+    async with chat_app(Script()).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        press(pilot, "ctrl+p")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Picker))
+        await shown(pilot, "/new", "/budget")
+        press(pilot, *"figures of the")
+        await shown(pilot, "/stats", without=["/budget"])
+        press(pilot, "enter")
+        await shown(pilot, "Memory: at most")
+
+
+async def test_f1_shows_the_help_and_escape_closes_it() -> None:
+    async with chat_app(Script()).run_test(size=(100, 60)) as pilot:
+        await ready(pilot)
+        press(pilot, "f1")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextPage))
+        await shown(pilot, "Keys", "/regenerate", "Ctrl+G")
+        press(pilot, "escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
+
+
+async def test_history_is_searched() -> None:
+    async with chat_app(Script(answer="ok")).run_test() as pilot:
+        await ready(pilot)
+        for text in ("parse dates", "sort a list", "parse times"):
+            await answered(pilot, text)
+        press(pilot, "ctrl+r")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Picker))
+        press(pilot, *"dates")
+        picker = pilot.app.screen
+        assert isinstance(picker, Picker)
+        await until(pilot, lambda: [choice.value for choice in picker.choices] == ["parse dates"])
+        press(pilot, "enter")
+        await until(pilot, lambda: pilot.app.screen is not picker)
+        await written(pilot, "parse dates")
+
+
+async def test_the_editor_gets_the_draft_and_gives_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "editor.py"
+    script.write_text(
+        "import sys, pathlib\np = pathlib.Path(sys.argv[1])\np.write_text(p.read_text() + ' edited\\n')\n"
+    )
+    monkeypatch.setenv("VISUAL", f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}")
+    monkeypatch.setattr(ChatApp, "suspend", _no_terminal)
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "draft")
+        press(pilot, "ctrl+g")
+        await written(pilot, "draft edited")
+
+
+@contextlib.contextmanager
+def _no_terminal(app: ChatApp) -> Iterator[None]:
+    """There is no terminal to hand over in a test."""
+    yield
+
+
+async def test_a_missing_editor_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "draft")
+        press(pilot, "ctrl+g")
+        await shown(pilot, "no-such-editor, which was not found")
+        assert prompt_of(pilot).text == "draft"
