@@ -96,6 +96,9 @@ class ChatScreen(Screen[None]):
 
     async def on_mount(self) -> None:
         self.set_class(self.tools.settings.compact, "-compact")
+        if self.tools.settings.reduced_motion or self.app.animation_level == "none":
+            self.app.animation_level = "none"
+            self.prompt.cursor_blink = False
         self.prompt.focus()
         self.set_interval(DRAW_S, self._draw)
         # After the first paint: neither the engine nor the store may delay it.

@@ -11,6 +11,8 @@ from ebbtide.app.chat_session import BUSY, ChatSession, Phase
 from ebbtide.app.chat_text import describe_progress
 from ebbtide.app.safe_text import safe_line
 
+NEARLY_FULL_SHARE, FULL_SHARE = 0.8, 0.98
+
 
 class Status(msgspec.Struct, frozen=True):
     """What the line draws: an immutable picture of a session."""
@@ -63,7 +65,7 @@ class StatusLine(Widget):
             (f" {status.phase}", self.get_visual_style(self._state_class())),
             (f"  {status.detail}" if status.detail else "", self.get_visual_style("status--figure")),
         )
-        right = Content.styled(self._figures(), self.get_visual_style("status--figure"))
+        right = self._figures()
         room = self.content_size.width - right.cell_length
         left = left.truncate(max(room - 1, 0), ellipsis=True)
         gap = " " * max(self.content_size.width - left.cell_length - right.cell_length, 1)
@@ -80,9 +82,21 @@ class StatusLine(Widget):
             return "status--bad"
         return "status--busy" if self.status.phase in BUSY or self.status.detail else "status--ready"
 
-    def _figures(self) -> str:
-        status = self.status
-        figures = [f"{status.speed_tok_s:.1f} tok/s"] if status.speed_tok_s > 0 else []
+    def _figures(self) -> Content:
+        """Speed and context; how full the context is stands there in words too."""
+        status, style = self.status, self.get_visual_style("status--figure")
+        parts = [(f"{status.speed_tok_s:.1f} tok/s   ", style)] if status.speed_tok_s > 0 else []
         if status.context_size:
-            figures.append(f"context {status.context_used:,} / {status.context_size:,}")
-        return "   ".join(figures)
+            parts.append((f"context {status.context_used:,} / {status.context_size:,}", style))
+            word = fullness(status.context_used, status.context_size)
+            if word:
+                parts.append((f" {word}", self.get_visual_style("status--bad")))
+        return Content.assemble(*parts)
+
+
+def fullness(used: int, size: int) -> str:
+    """A word for a context that is filling up; empty while there is room."""
+    share = used / size if size else 0.0
+    if share >= FULL_SHARE:
+        return "full"
+    return f"{share:.0%}" if share >= NEARLY_FULL_SHARE else ""

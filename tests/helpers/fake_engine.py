@@ -57,6 +57,8 @@ class Script(msgspec.Struct, frozen=True):
     """message, hint, exit code"""
     request_failure: list[str] = []
     """message, hint, exit code"""
+    fail_when_turns: int = 0
+    """Only chats of at least so many turns fail."""
     fail_after_tokens: int = 0
     """The failure comes after so many tokens of the answer."""
     finish_reason: FinishReason = "stop"
@@ -225,7 +227,11 @@ class FakeEngine:
 
     def fails(self, request: Generate, number: int) -> bool:
         """Whether the request fails after `number` tokens; then that has been said."""
-        due = bool(self.script.request_failure) and number == self.script.fail_after_tokens
+        due = (
+            bool(self.script.request_failure)
+            and number == self.script.fail_after_tokens
+            and len(request.turns) >= self.script.fail_when_turns
+        )
         if due:
             self.emit(failure(request.request_id, self.script.request_failure))
         return due
