@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from ebbtide import __version__
-from ebbtide.app.commands import bench, chat, chats, doctor, evaluate, ls, pack, pull, rm, run, show
+from ebbtide.app.commands import bench, chat, chats, doctor, evaluate, ls, pack, pull, rm, run, show, top
 from ebbtide.app.commands import paths as paths_command
 from ebbtide.app.console import print_error
 from ebbtide.app.context import AppContext
@@ -16,7 +16,7 @@ from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated, r
 from ebbtide.engine.errors import EbbtideError, UsageError
 
 DEFAULT_COMMAND = "chat"
-LATER_COMMANDS = ("calibrate", "compare", "plan", "serve", "simulate", "top")
+LATER_COMMANDS = ("calibrate", "compare", "plan", "serve", "simulate")
 
 
 class DefaultToChat(click.Group):
@@ -57,6 +57,7 @@ for _command in (
     paths_command.paths,
     ls.ls,
     rm.rm,
+    top.top,
     chats.chats,
 ):
     cli.add_command(_command)

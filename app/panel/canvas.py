@@ -113,7 +113,12 @@ class Canvas(Widget):
                 style += Style(bgcolor=self._ink(cell.under).color)
             if cell.chosen:
                 chosen = self._ink("chosen")
-                style += Style(color=chosen.color, bgcolor=chosen.bgcolor, bold=chosen.bold)
+                style += Style(
+                    color=chosen.color,
+                    bgcolor=chosen.bgcolor,
+                    bold=chosen.bold,
+                    underline=chosen.underline,
+                )
             self._inks[key] = style
         return style
 

@@ -1,11 +1,12 @@
 """The whole panel on a screen of its own: bars, speed, map, inspector, events."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.geometry import Region
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -90,6 +91,14 @@ class MemoryScreen(Screen[None]):
         self.query_one("#filter").display = False
         self.set_interval(self._period_s, self.update)
 
+    def refresh(
+        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
+    ) -> Self:
+        """Deaf to regions: they come from the screen behind, which this one hides, and add up for good."""
+        if regions:
+            return self
+        return super().refresh(repaint=repaint, layout=layout, recompose=recompose)
+
     def update(self) -> None:
         """Draw what has changed."""
         self._uses.display = self._room_for_uses()
@@ -143,13 +152,21 @@ class MemoryScreen(Screen[None]):
 
     def action_pin(self) -> None:
         residency, place = self._feed.residency, self._map.place
-        if self._send is not None and residency is not None and residency.experts and place is not None:
+        if self._can_act and residency is not None and place is not None:
             pinned = residency.pinned[place.layer * residency.experts + place.expert]
-            self._send(Pin(place.layer, place.expert, on=not pinned))
+            self._tell(Pin(place.layer, place.expert, on=not pinned))
 
     def action_evict(self) -> None:
-        if self._send is not None and self._map.place is not None:
-            self._send(Evict(*self._map.place))
+        if self._can_act and self._map.place is not None:
+            self._tell(Evict(*self._map.place))
+
+    @property
+    def _can_act(self) -> bool:
+        return self._feed.residency is not None and self._feed.residency.experts > 0
+
+    def _tell(self, command: Command) -> None:
+        if self._send is not None:
+            self._send(command)
 
     def action_zoom(self) -> None:
         self._map.zoomed = not self._map.zoomed

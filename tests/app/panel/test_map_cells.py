@@ -1,0 +1,78 @@
+"""What stands in the cells of the map, exactly."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ebbtide.app.panel.cell import Row, changes, text
+from ebbtide.app.panel.grid import Grid, fit, zoom
+from ebbtide.app.panel.map_cells import Picture, uses_row
+from tests.helpers.panel_states import residency
+
+
+def drawn(row: Row) -> str:
+    return "".join(cell.text for cell in row)
+
+
+def widths(*rows: str) -> Callable[[int, int], int]:
+    return lambda layer, expert: int(rows[layer][expert])
+
+
+def test_bars_are_as_high_as_the_width() -> None:
+    picture = Picture(residency(2, 9, widths("012345678", "000000000")), zoom(2, 9))
+    assert drawn(picture.row(0)) == "L00 · ▁ ▂ ▃ ▄ ▄ ▅ ▆ ▇ "
+    assert drawn(picture.row(1)) == "L01 " + "· " * 9
+
+
+def test_wide_bars_keep_a_gap_and_pins_a_mark() -> None:
+    grid = Grid("bars", 1, 3, 4, 1, 1, 1)
+    row = Picture(residency(1, 3, widths("808"), pinned=[(0, 2)]), grid).row(0)
+    assert drawn(row) == "L00 ▇▇▇ ·   ▇▇▇•"
+    assert [row[4].ink, row[8].ink, row[12].ink] == ["w8", "absent", "pinned"]
+
+
+def test_halves_show_two_layers() -> None:
+    grid = Grid("halves", 2, 5, 1, 1, 1, 1)
+    row = Picture(residency(2, 5, widths("88004", "80800")), grid).row(0)
+    assert drawn(row) == "L00 █▀▄·▀"
+    mixed = Picture(residency(2, 1, widths("8", "4")), Grid("halves", 2, 1, 1, 1, 1, 1)).row(0)[4]
+    assert (mixed.text, mixed.ink, mixed.under) == ("▀", "w8", "w4")
+
+
+def test_a_dot_is_an_expert_and_its_colour_the_lowest_width() -> None:
+    grid = Grid("dots", 4, 4, 1, 1, 1, 1)
+    row = Picture(residency(4, 4, widths("8000", "0800", "6000", "0380")), grid).row(0)
+    assert drawn(row) == "L00 ⢕⡀"
+    assert [row[4].ink, row[5].ink] == ["w3", "w8"]
+
+
+def test_a_dot_of_several_experts_is_lit_by_half_of_them() -> None:
+    grid = Grid("dots", 1, 8, 1, 2, 1, 1)
+    assert drawn(Picture(residency(1, 8, widths("80008888")), grid).row(0)) == "L00 ⠁⠉"
+
+
+def test_layers_go_on_in_the_next_column() -> None:
+    grid = fit(5, 2, 14, 3)
+    picture = Picture(residency(5, 2, lambda layer, expert: 8), grid)
+    assert [drawn(picture.row(y)) for y in range(3)] == ["L00 ▇▇  L03 ▇▇", "L01 ▇▇  L04 ▇▇", "L02 ▇▇        "]
+
+
+def test_uses_are_shades_of_the_most_used() -> None:
+    grid = Grid("bars", 1, 5, 2, 1, 1, 1)
+    assert drawn(uses_row([0, 1, 50, 51, 100], grid)) == "· ░ ▒ ▓ █ "
+    assert drawn(uses_row([0] * 5, grid)) == "· · · · · "
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "runs"),
+    [
+        ("abc", "abc", []),
+        ("abc", "abd", [(2, 3)]),
+        ("abc", "abcde", [(3, 5)]),
+        ("abcde", "abc", [(3, 5)]),
+        ("a........z", "b........y", [(0, 1), (9, 10)]),
+        ("a....z", "b....y", [(0, 6)]),  # a jump of the cursor costs more than four cells
+    ],
+)
+def test_changes(old: str, new: str, runs: list[tuple[int, int]]) -> None:
+    assert changes(text(old), text(new)) == runs

@@ -1,0 +1,193 @@
+"""The full panel driven by keys, at every size; only what has changed is drawn again."""
+
+import json
+import re
+
+import pytest
+from textual.geometry import Region
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from ebbtide.app.panel.canvas import Canvas
+from ebbtide.app.panel.expert_map import ExpertMap
+from ebbtide.app.panel.feed import PanelFeed
+from ebbtide.app.panel.grid import Place
+from ebbtide.engine.messages import Evict, Pin
+from tests.helpers.panel_host import PanelHost
+from tests.helpers.panel_states import MIB, decision, feed, loaded, machine, residency
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+async def drawn(pilot: Pilot[None]) -> str:
+    """The screen once everything is drawn."""
+    for _ in range(3):
+        await pilot.pause()
+        host(pilot).panel.update()
+    await pilot.pause()
+    return host(pilot).text()
+
+
+def host(pilot: Pilot[None]) -> PanelHost:
+    assert isinstance(pilot.app, PanelHost)
+    return pilot.app
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("theme", ["dark", "light"])
+async def test_everything_has_a_name(size: tuple[int, int], theme: str) -> None:
+    async with PanelHost(feed(), theme).run_test(size=size) as pilot:
+        text = await drawn(pilot)
+    for words in (
+        "memory · tiny",
+        "live",
+        "270 of 300 MiB",
+        *("dense 60", "experts 160", "KV 40", "work 10", "runtime 125", "free 30"),
+        "process 400 MiB = 270 in use + 5 kept free + 125 runtime",
+        "Context 10 gave way",
+        *("decode", "hits", "moved"),
+        "180 of 240 resident",
+        "L00 · expert 0",
+        "[p] pin",
+        "pinned by hand",
+    ):
+        assert words in text
+    lines = text.split("\n")
+    assert len(lines) == size[1] and all(len(line) <= size[0] for line in lines)
+
+
+@pytest.mark.parametrize("size", [(20, 5), (1, 1), (30, 12), (60, 18), (300, 10)])
+async def test_no_size_is_too_small(size: tuple[int, int]) -> None:
+    async with PanelHost(feed()).run_test(size=size) as pilot:
+        await pilot.press("z", "down", "slash", "x", "escape", "j", "space")
+        await drawn(pilot)
+        await pilot.resize_terminal(90, 30)
+        assert "events" in await drawn(pilot)
+
+
+@pytest.mark.parametrize(("layers", "experts"), [(1, 1), (94, 128), (48, 512), (200, 8)])
+async def test_models_of_every_shape(layers: int, experts: int) -> None:
+    async with PanelHost(feed(layers, experts)).run_test(size=(120, 40)) as pilot:
+        for keys in ("", "z"):
+            await pilot.press(*keys, *["down"] * 3, *["right"] * 3)
+            assert "resident" in await drawn(pilot)
+
+
+async def test_before_the_engine_has_said_anything() -> None:
+    async with PanelHost(PanelFeed()).run_test(size=(80, 24)) as pilot:
+        text = await drawn(pilot)
+        assert "No model is loaded yet." in text and "no engine" in text
+        await pilot.press("down", "p", "e", "z")
+        assert host(pilot).sent == []
+
+
+async def test_a_dense_model_says_why_there_is_no_map() -> None:
+    dense = feed(12, 0)
+    dense.take(residency(12, 0))
+    async with PanelHost(dense).run_test(size=(80, 24)) as pilot:
+        assert "This model has no experts" in await drawn(pilot)
+
+
+async def test_arrows_choose_and_letters_act() -> None:
+    async with PanelHost(feed()).run_test(size=(120, 40)) as pilot:
+        await pilot.press("up", "left", "down", "right", "right")
+        text = await drawn(pilot)
+        assert "L01 · expert 2" in text and "8-bit, 2.0 MiB · pinned" in text and "[p] unpin" in text
+        assert "10 uses, 11% of its layer's" in text
+        await pilot.press("p", "down", "p", "e")
+        assert host(pilot).sent == [Pin(1, 2, on=False), Pin(2, 2, on=True), Evict(2, 2)]
+        assert "absent, read when it is needed" in await drawn(pilot)
+
+
+async def test_a_click_chooses() -> None:
+    async with PanelHost(feed()).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        experts = host(pilot).panel.query_one(ExpertMap)
+        assert experts.grid is not None
+        await pilot.click(ExpertMap, offset=experts.grid.locate(Place(20, 5)))
+        assert "L20 · expert 5" in await drawn(pilot)
+
+
+async def test_looking_only_sends_nothing() -> None:
+    async with PanelHost(feed(), read_only=True).run_test(size=(120, 40)) as pilot:
+        await pilot.press("p", "e")
+        assert host(pilot).sent == []
+        assert "[p] pin" not in await drawn(pilot)
+
+
+async def test_zoom_follows_the_chosen_expert() -> None:
+    async with PanelHost(feed(48, 128)).run_test(size=(120, 40)) as pilot:
+        assert "dot = expert" in await drawn(pilot)
+        await pilot.press("z", *["down"] * 47)
+        text = await drawn(pilot)
+        assert "zoomed" in text and "L47 · expert 0" in text
+        assert re.search(r"^ ?L47 [·▇]", text, re.MULTILINE) and not re.search(r"^ ?L00", text, re.MULTILINE)
+
+
+async def test_events_pause_filter_and_json() -> None:
+    made = feed()
+    async with PanelHost(made).run_test(size=(120, 40)) as pilot:
+        await pilot.press("space")
+        made.take(decision("Something new happened"))
+        text = await drawn(pilot)
+        assert "paused, 1 new" in text and "pinned by hand" in text
+        events = text.split("── events")[1]
+        assert "Something new" not in events
+        await pilot.press("space", "slash", *"gave")
+        events = (await drawn(pilot)).split("── events")[1]
+        assert 'with "gave"' in events and "Context 10" in events and "pinned by hand" not in events
+        await pilot.press("enter", "j")
+        events = (await drawn(pilot)).split("── events")[1]
+        found = re.search(r"\{.*\}", events)
+        assert found and json.loads(found[0])["sentence"] == "Context 10 gave way"
+        await pilot.press("slash", *["backspace"] * 4, *"nonsense")
+        assert "Nothing matches." in await drawn(pilot)
+        await pilot.press("escape")
+        assert not host(pilot).panel.query_one(Input).display and not host(pilot).closed
+
+
+@pytest.mark.parametrize("key", ["f2", "escape", "q"])
+async def test_leaving(key: str) -> None:
+    async with PanelHost(feed()).run_test() as pilot:
+        await pilot.press(key)
+        await pilot.pause()
+        assert host(pilot).closed
+
+
+async def test_only_changed_cells_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = feed()
+    async with PanelHost(made).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        asked: list[Region] = []
+        monkeypatch.setattr(Canvas, "refresh", lambda self, *regions: asked.extend(regions))
+        host(pilot).panel.update()
+        assert asked == []
+        made.take(residency(30, 8, lambda layer, expert: int((layer, expert) == (3, 0)) * 8 or 8, [(1, 2)]))
+        experts = host(pilot).panel.query_one(ExpertMap)
+        experts.update()
+        assert asked and all(region.height == 1 for region in asked)
+        before = sum(region.area for region in asked)
+        asked.clear()
+        made.take(residency(30, 8, lambda layer, expert: 0 if (layer, expert) == (3, 0) else 8, [(1, 2)]))
+        experts.update()
+        assert len(asked) == 1 and asked[0].area <= 4 < before
+
+
+async def test_names_from_files_cannot_act_on_the_terminal() -> None:
+    made = PanelFeed()
+    made.take(loaded(name="\x1b]0;owned\x07[red]日本\u202e"))
+    made.take(decision("\x1b[2Jevil [bold]"))
+    made.take(decision("\x9b2J", "kv"))
+    async with PanelHost(made).run_test(size=(120, 40)) as pilot:
+        await pilot.press("j")
+        text = await drawn(pilot)
+        assert "[red]" in text and not set("\x1b\x07\x9b\u202e") & set(text)
+        assert all(len(line) <= 120 for line in text.splitlines())
+
+
+async def test_swap_and_a_group_are_named() -> None:
+    made = feed()
+    made.take(machine(process_swap_bytes=7 * MIB, cgroup_limit_bytes=500 * MIB, cgroup_usage_bytes=450 * MIB))
+    async with PanelHost(made).run_test(size=(120, 40)) as pilot:
+        text = await drawn(pilot)
+        assert "7.0 MiB swapped out" in text and "cgroup 450 MiB of 500 MiB" in text
