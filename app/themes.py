@@ -35,7 +35,7 @@ LIGHT = Theme(
 )
 
 
-def _ansi_variables(paper: str, ink: str, faint: str) -> dict[str, str]:
+def _ansi_variables(paper: str, ink: str, faint: str, link: str) -> dict[str, str]:
     """Names that Textual's own styles use when a theme has the terminal's colours."""
     return {
         "ansi-background": paper,
@@ -49,6 +49,8 @@ def _ansi_variables(paper: str, ink: str, faint: str) -> dict[str, str]:
         "input-selection-foreground": paper,
         "screen-selection-background": ink,
         "screen-selection-foreground": paper,
+        "link-color": link,
+        "link-color-hover": link,
     }
 
 
@@ -66,7 +68,7 @@ ANSI_DARK = Theme(
     background="ansi_default",
     surface="ansi_default",
     panel="ansi_default",
-    variables=_ansi_variables("ansi_black", "ansi_bright_white", "ansi_bright_black"),
+    variables=_ansi_variables("ansi_black", "ansi_bright_white", "ansi_bright_black", "ansi_bright_cyan"),
 )
 ANSI_LIGHT = Theme(
     name="ebbtide-ansi-light",
@@ -82,7 +84,7 @@ ANSI_LIGHT = Theme(
     background="ansi_default",
     surface="ansi_default",
     panel="ansi_default",
-    variables=_ansi_variables("ansi_bright_white", "ansi_black", "ansi_bright_black"),
+    variables=_ansi_variables("ansi_bright_white", "ansi_black", "ansi_bright_black", "ansi_blue"),
 )
 THEMES = (DARK, LIGHT, ANSI_DARK, ANSI_LIGHT)
 _LIGHT_BACKGROUNDS = {"7", "15"}

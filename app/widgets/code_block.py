@@ -7,12 +7,17 @@ from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
 from ebbtide.app.code_blocks import markdown_parser
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.widgets.code_colors import colored
 
 
 class CodeBlock(MarkdownFence):
     """`number` counts the blocks of one answer; `/copy NUMBER` means it."""
 
     number = 0
+
+    @classmethod
+    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
+        return colored(code, language, ansi=ansi, dark=dark)
 
     def compose(self) -> ComposeResult:
         yield Label(Content(self._title()), classes="code-title", markup=False)

@@ -6,21 +6,10 @@ from textual.theme import Theme
 
 from ebbtide.app.themes import DARK, LIGHT, THEMES, theme_name
 from tests.helpers.chat_host import chat_app, ready, settled, until
+from tests.helpers.contrast import ENOUGH_CONTRAST, contrast
 from tests.helpers.fake_engine import Script
 
-ENOUGH_CONTRAST = 4.5
 INKS = ("primary", "secondary", "accent", "success", "warning", "error", "foreground")
-
-
-def contrast(one: Color, other: Color) -> float:
-    """WCAG 2: (L1 + 0.05) / (L2 + 0.05) of the relative luminances."""
-    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def luminance(color: Color) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color.normalized]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=["dark", "light"])
