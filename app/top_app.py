@@ -75,4 +75,4 @@ class TopApp(App[None]):
         if message.frame is not None:
             self.feed.take_frame(message.frame)
         else:
-            self.feed.alive = False
+            self.feed.end()

@@ -63,9 +63,9 @@ class Canvas(Widget):
         old = self._drawn if len(self._drawn) == height else [[] for _ in range(height)]
         regions = []
         for y, (before, after) in enumerate(zip(old, fresh, strict=True)):
-            if before is not after and (runs := changes(before, after)):
+            if before is not after and before != after:
                 self._strips.pop(y, None)
-                regions += [Region(start, y, end - start, 1) for start, end in runs]
+                regions += [Region(start, y, end - start, 1) for start, end in changes(before, after)]
         self._drawn = fresh
         if regions:
             self.refresh(*regions)

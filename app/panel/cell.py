@@ -1,6 +1,7 @@
 """One character on the screen and its ink; rows of them, and where two rows differ."""
 
 import textwrap
+from functools import lru_cache
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -31,7 +32,13 @@ EMPTY = Cell(" ")
 
 def text(words: str, ink: Ink = NONE) -> Row:
     """A cell for each character; one that does not take exactly one cell is replaced."""
-    return [Cell(character if is_narrow(character) else "?", ink) for character in words]
+    return [_cell(character, ink) for character in words]
+
+
+@lru_cache(maxsize=4096)
+def _cell(character: str, ink: Ink) -> Cell:
+    """The same object for the same cell: rows of such cells are compared at the speed of pointers."""
+    return Cell(character if is_narrow(character) else "?", ink)
 
 
 def is_narrow(character: str) -> bool:
@@ -77,4 +84,4 @@ def wrap(words: str, width: int, ink: Ink = NONE, indent: int = 0) -> list[Row]:
 
 def fill(ink: Ink, character: str, count: int) -> Row:
     """The same cell `count` times."""
-    return [Cell(character, ink)] * max(count, 0)
+    return [_cell(character, ink)] * max(count, 0)

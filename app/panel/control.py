@@ -60,7 +60,7 @@ class PanelControl:
         self.form = Form.SIDE
         self.side.display = True
         self._send(Watch(self._period_s))
-        self._timer = screen.set_interval(self._period_s, self.side.update)
+        self._timer = screen.set_interval(self._period_s, self.side.tick)
         screen.call_after_refresh(self.side.update)
 
     def _hide_side(self) -> None:

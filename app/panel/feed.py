@@ -28,10 +28,14 @@ class PanelFeed:
         """Of the last answer."""
         self.decisions: deque[Decision] = deque(maxlen=DECISIONS_KEPT)
         self.alive = False
+        self.version = 0
+        """Changes with every event that may change what is drawn."""
+        self._finished: Finished | None = None
         self._recorder = Recorder()
 
     def take(self, event: ClientEvent, now: float | None = None) -> None:
         """Take an event; `now` in seconds of the monotonic clock."""
+        self.version += 1
         match event:
             case Loaded():
                 self._begin(event)
@@ -48,7 +52,7 @@ class PanelFeed:
                 self.memory = event.memory
                 self.first_token_s = event.timings.first_token_s or None
             case Died():
-                self.alive = False
+                self.end()
                 self.residency = self.machine = None
             case _:
                 pass
@@ -58,11 +62,17 @@ class PanelFeed:
         self.snapshot = self.residency = self.first_token_s = None
         self._recorder = Recorder()
 
+    def end(self) -> None:
+        """The engine is there no more; what it said last stays."""
+        self.alive = False
+        self.version += 1
+
     def take_frame(self, frame: Frame, now: float | None = None) -> None:
         """Take what a viewer of another process's engine got."""
         if frame.loaded is not None and frame.loaded != self.loaded:
             self.take(frame.loaded)
-        if frame.finished is not None:
+        if frame.finished is not None and frame.finished != self._finished:
+            self._finished = frame.finished
             self.take(frame.finished)
         for event in (frame.snapshot, frame.residency, frame.machine):
             if event is not None and event not in (self.snapshot, self.residency, self.machine):
@@ -72,6 +82,7 @@ class PanelFeed:
         if last is not None and last in fresh:
             fresh = fresh[fresh.index(last) + 1 :]
         self.decisions.extend(fresh)
+        self.version += bool(fresh)
 
     def traces(self, now: float | None = None) -> Traces:
         """The last minute."""

@@ -1,6 +1,7 @@
 """What stands in each cell of a map: a character and an ink, from widths and pins."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from ebbtide.app.panel.cell import EMPTY, LABEL, NONE, Cell, Ink, Row, blank, text
 from ebbtide.app.panel.grid import GAP_CELLS, LABEL_CELLS, Grid
@@ -39,7 +40,10 @@ def uses_row(uses: Sequence[int], grid: Grid) -> Row:
 
 
 class Picture:
-    """One residency event laid out on a grid; rows are made when asked for."""
+    """One residency event laid out on a grid; rows are made when asked for.
+
+    An expert's code is its width, or PINNED_CODE: one number to look up what is drawn for it.
+    """
 
     def __init__(self, residency: Residency, grid: Grid) -> None:
         self._residency, self._grid = residency, grid
@@ -54,76 +58,64 @@ class Picture:
             layers = grid.row_layers(column, y)
             if layers:
                 cells += text(f"L{layers[0]:02}".ljust(LABEL_CELLS), LABEL)
-                cells += self._experts(layers)
+                cells += self._experts([self._codes(layer) for layer in layers])
             else:
                 cells += [EMPTY] * grid.column_width
         return cells
 
-    def _experts(self, layers: range) -> Row:
-        match self._grid.style:
+    def _codes(self, layer: int) -> bytes:
+        """u8[experts] of one layer."""
+        span = slice(layer * self._residency.experts, (layer + 1) * self._residency.experts)
+        widths, pinned = self._residency.widths[span], self._residency.pinned[span]
+        if not any(pinned):
+            return widths
+        return bytes(PINNED_CODE if pin else width for width, pin in zip(widths, pinned, strict=True))
+
+    def _experts(self, rows: list[bytes]) -> Row:
+        grid = self._grid
+        match grid.style:
             case "bars":
-                return self._bars(layers[0])
+                return _bars(rows[0], grid.cell_width)
             case "halves":
-                return self._halves(layers)
+                return _halves(rows[0], rows[1] if len(rows) > 1 else b"", grid.cell_width)
+            case _ if grid.merge == 1:
+                return _dots(rows)
             case _:
-                return self._dots(layers)
-
-    def _look(self, layer: int, expert: int) -> tuple[int, bool]:
-        index = layer * self._residency.experts + expert
-        return self._residency.widths[index], bool(self._residency.pinned[index])
-
-    def _bars(self, layer: int) -> Row:
-        row: Row = []
-        for expert in range(self._grid.experts):
-            width, pinned = self._look(layer, expert)
-            bar = Cell(BARS[min(width, 8)], PINNED if pinned else ink_of(width))
-            wide = self._grid.cell_width
-            if wide == 1:
-                row.append(bar)
-            elif width:
-                row += [*[bar] * (wide - 1), Cell("•", PINNED) if pinned else EMPTY]
-            else:
-                row += [bar, *[EMPTY] * (wide - 1)]
-        return row
-
-    def _halves(self, layers: range) -> Row:
-        row: Row = []
-        for expert in range(self._grid.experts):
-            inks = []
-            for layer in layers:
-                width, pinned = self._look(layer, expert)
-                inks.append(PINNED if pinned else ink_of(width))
-            row += [_half(*inks), *[EMPTY] * (self._grid.cell_width - 1)]
-        return row
-
-    def _dots(self, layers: range) -> Row:
-        row: Row = []
-        step = self._grid.experts_per_cell
-        for first in range(0, self._grid.experts, step):
-            row.append(self._braille(layers, first, first + step))
-        return row
-
-    def _braille(self, layers: range, first: int, end: int) -> Cell:
-        """A dot is lit when at least half of its experts are resident."""
-        pattern, lowest, any_pinned = 0, 9, False
-        merge = self._grid.merge
-        for y, layer in enumerate(layers):
-            for x in range(2):
-                here = range(first + x * merge, min(first + (x + 1) * merge, end, self._grid.experts))
-                looks = [self._look(layer, expert) for expert in here]
-                widths = [width for width, _ in looks if width]
-                any_pinned |= any(pinned for _, pinned in looks)
-                if widths and 2 * len(widths) >= len(looks):
-                    pattern |= _DOTS[y][x]
-                    lowest = min(lowest, *widths)
-        if not pattern:
-            return Cell("\N{BRAILLE PATTERN BLANK}", NONE)
-        return Cell(chr(0x2800 + pattern), PINNED if any_pinned else ink_of(lowest))
+                return _merged_dots(rows, grid.merge)
 
 
-def _half(upper: Ink, lower: Ink = NONE) -> Cell:
-    present = (upper not in (ABSENT, NONE), lower not in (ABSENT, NONE))
-    match present:
+PINNED_CODE = 9
+_INKS = tuple(PINNED if code == PINNED_CODE else ink_of(code) for code in range(PINNED_CODE + 1))
+_BARS = tuple(Cell(bar, ink) for bar, ink in zip(BARS + BARS[-1], _INKS, strict=True))
+_PIN_MARK = Cell("•", PINNED)
+
+
+def _bars(codes: bytes, wide: int) -> Row:
+    if wide == 1:
+        return [_BARS[code] for code in codes]
+    row: Row = []
+    for code in codes:
+        if code:
+            row += [_BARS[code]] * (wide - 1)
+            row.append(_PIN_MARK if code == PINNED_CODE else EMPTY)
+        else:
+            row += [_BARS[0], *[EMPTY] * (wide - 1)]
+    return row
+
+
+def _halves(upper: bytes, lower: bytes, wide: int) -> Row:
+    gap = [EMPTY] * (wide - 1)
+    row: Row = []
+    for above, below in zip(upper, lower or bytes(len(upper)), strict=True):
+        row.append(_half(above, below))
+        row += gap
+    return row
+
+
+@cache
+def _half(above: int, below: int) -> Cell:
+    upper, lower = _INKS[above], _INKS[below]
+    match bool(above), bool(below):
         case (True, True):
             return Cell("█", upper) if upper == lower else Cell("▀", upper, lower)
         case (True, False):
@@ -132,3 +124,42 @@ def _half(upper: Ink, lower: Ink = NONE) -> Cell:
             return Cell("▄", lower)
         case _:
             return Cell("·", ABSENT)
+
+
+@cache
+def _braille(pattern: int, ink: Ink) -> Cell:
+    return Cell(chr(0x2800 + pattern), ink if pattern else NONE)
+
+
+def _dots(rows: list[bytes]) -> Row:
+    """Two experts of up to four layers in a cell, in the ink of the lowest width."""
+    lit = list(zip(rows, _DOTS, strict=False))
+    count = len(rows[0])
+    row: Row = []
+    for first in range(0, count, 2):
+        pattern, lowest, pinned = 0, PINNED_CODE, False
+        for codes, bits in lit:
+            for code, bit in zip(codes[first : first + 2], bits, strict=False):
+                if code:
+                    pattern |= bit
+                    pinned |= code == PINNED_CODE
+                    lowest = min(lowest, code)
+        row.append(_braille(pattern, PINNED if pinned else _INKS[lowest]))
+    return row
+
+
+def _merged_dots(rows: list[bytes], merge: int) -> Row:
+    """The same where a dot stands for `merge` experts: it is lit when at least half of them are resident."""
+    row: Row = []
+    for first in range(0, len(rows[0]), 2 * merge):
+        pattern, lowest, pinned = 0, PINNED_CODE, False
+        for codes, bits in zip(rows, _DOTS, strict=False):
+            for side, bit in enumerate(bits):
+                here = codes[first + side * merge : first + (side + 1) * merge]
+                resident = [code for code in here if code]
+                pinned |= PINNED_CODE in here
+                if resident and 2 * len(resident) >= len(here):
+                    pattern |= bit
+                    lowest = min(lowest, *resident)
+        row.append(_braille(pattern, PINNED if pinned else _INKS[lowest]))
+    return row

@@ -17,6 +17,7 @@ from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import Place, fit
 from ebbtide.app.panel.memory_bars import MemoryBars
+from ebbtide.app.panel.pace import Pace
 from ebbtide.app.panel.rule import Rule
 from ebbtide.app.panel.sparks import Sparks
 from ebbtide.app.panel.title import map_remark, map_words, model_words, pulse
@@ -68,6 +69,7 @@ class MemoryScreen(Screen[None]):
         self._map, self._log = ExpertMap(feed), EventLog(feed)
         self._uses = UsesMap(feed, self._map)
         self._map.place = Place(0, 0)
+        self._pace = Pace(feed)
 
     def compose(self) -> ComposeResult:
         feed = self._feed
@@ -89,7 +91,7 @@ class MemoryScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#filter").display = False
-        self.set_interval(self._period_s, self.update)
+        self.set_interval(self._period_s, self._tick)
 
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
@@ -98,6 +100,10 @@ class MemoryScreen(Screen[None]):
         if regions:
             return self
         return super().refresh(repaint=repaint, layout=layout, recompose=recompose)
+
+    def _tick(self) -> None:
+        if self._pace.tick(self.query(Canvas)):
+            self.update()
 
     def update(self) -> None:
         """Draw what has changed."""

@@ -8,6 +8,7 @@ from ebbtide.app.panel.event_log import LastDecision
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.memory_bars import SideBars
+from ebbtide.app.panel.pace import Pace
 from ebbtide.app.panel.rule import Rule
 from ebbtide.app.panel.sparks import Sparks
 from ebbtide.app.panel.title import map_remark
@@ -22,6 +23,7 @@ class SidePanel(Vertical):
         super().__init__()
         self._feed = feed
         self._map = ExpertMap(feed)
+        self._pace = Pace(feed)
         self.display = False
 
     def compose(self) -> ComposeResult:
@@ -33,6 +35,11 @@ class SidePanel(Vertical):
         yield self._map
         yield Rule(lambda: "latest")
         yield LastDecision(self._feed)
+
+    def tick(self) -> None:
+        """At every drawing interval."""
+        if self._pace.tick(self.query(Canvas)):
+            self.update()
 
     def update(self) -> None:
         """Draw what has changed."""

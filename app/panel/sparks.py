@@ -1,7 +1,7 @@
 """Speed, hit rate and bytes moved over the last minute, one line each."""
 
 from ebbtide.app.panel.canvas import Canvas
-from ebbtide.app.panel.cell import FAINT, LABEL, NONE, Cell, Ink, Row, blank, text
+from ebbtide.app.panel.cell import FAINT, LABEL, NONE, Ink, Row, blank, text
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.numbers import percent, rate, size, size_rate, speed
 from ebbtide.app.panel.traces import SECONDS, Trace
@@ -18,10 +18,10 @@ def sparkline(trace: Trace, top: float, width: int, ink: Ink) -> Row:
     row: Row = []
     for value in trace.values[-width:] if width > 0 else []:
         if value is None:
-            row.append(Cell("·", FAINT))
+            row += text("·", FAINT)
         else:
             step = round(value / top * (len(STEPS) - 1)) if top > 0 else 0
-            row.append(Cell(STEPS[max(0, min(step, len(STEPS) - 1))], ink))
+            row += text(STEPS[max(0, min(step, len(STEPS) - 1))], ink)
     return [*blank(width - len(row)), *row]
 
 
