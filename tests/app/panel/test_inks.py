@@ -6,7 +6,7 @@ from textual.color import Color
 from ebbtide.app.panel.canvas import INKS, Canvas
 from ebbtide.app.panel.side import SidePanel
 from ebbtide.app.panel.sparks import Sparks
-from tests.app.test_themes import ENOUGH_CONTRAST, contrast
+from tests.helpers.contrast import ENOUGH_CONTRAST, contrast
 from tests.helpers.panel_host import PanelHost
 from tests.helpers.panel_states import feed
 
