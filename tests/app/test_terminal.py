@@ -1,0 +1,156 @@
+"""The program on a real (pseudo) terminal: no content acts on it, and it is left as it was found."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ebbtide.app.paths import find_paths
+from ebbtide.app.store import open_store
+from tests.helpers.fake_engine import Script
+from tests.helpers.waiting import wait_for_end, wait_until
+
+if sys.platform == "win32":
+    pytest.skip("no pseudo-terminals", allow_module_level=True)
+
+from tests.helpers.terminal import RESTORED, Terminal, string_sequences
+
+EVIL = (
+    "\x1b]0;owned\x07\x1b]52;c;b3duZWQ=\x07\x1b[2J\x1b[31mred\x9b2J\x9d0;owned\x9c\x1bPq\x1b\\ harmless end"
+)
+ENDLESS = Script(answer="word " * 5000, token_delay_s=0.02)
+FORBIDDEN = (b"\x07", b"\xc2\x9b", b"\xc2\x9d", b"\x1b[2J", b"\x1b]0;", b"\x1b]52", b"\x1bP", b"\x9b2J")
+
+
+def engines_of(terminal: Terminal) -> list[psutil.Process]:
+    return list(psutil.Process(terminal.process.pid).children(recursive=True))
+
+
+def check_wire(output: bytes) -> None:
+    """Nothing of EVIL is a sequence; the program itself writes no string sequences."""
+    assert [text for text in FORBIDDEN if text in output] == []
+    assert string_sequences(output) == []
+
+
+def test_no_content_acts_on_the_terminal(tmp_path: Path) -> None:
+    """Answer, notice, question, paste, chat title, and the model's file name."""
+    model = tmp_path / f"{EVIL.replace('/', '')[:60]}.gguf"
+    model.write_bytes(b"GGUF")
+    answer = f"{EVIL}\n\n```{EVIL[:9]}\n{EVIL}\n```\n\n| {EVIL} |\n|---|\n| {EVIL} |\n\n- {EVIL}"
+    with Terminal(Script(answer=answer, notices=[EVIL]), str(model)) as terminal:
+        terminal.wait_for("ready", "harmless end")
+        terminal.paste(f"question {EVIL}")
+        terminal.wait_for("question")
+        terminal.send("\r")
+        terminal.wait_for("tok/s")
+        terminal.send("/chats")
+        terminal.wait_for("open an earlier chat")
+        at = len(terminal.output)
+        terminal.send("\r")
+        terminal.wait_for("type to narrow", after=at)
+        at = len(terminal.output)
+        terminal.send("\x1b")
+        terminal.wait_for("Ask about code", after=at)  # else the terminal would say Alt+Ctrl+D
+        terminal.send("\x04")
+        assert terminal.wait_for_end() == 0
+        check_wire(terminal.output)
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "run"])
+def test_no_content_acts_on_the_terminal_without_the_screen(model: str, plain: bool) -> None:
+    arguments = ["--plain", model] if plain else ["run", model, "-p", EVIL]
+    with Terminal(Script(answer=EVIL, notices=[EVIL]), *arguments) as terminal:
+        if plain:
+            terminal.wait_for("> ")
+            terminal.send("question\n")
+        terminal.wait_for("harmless end")
+        if plain:
+            terminal.send("/bye\n")
+        assert terminal.wait_for_end() == 0
+        assert [text for text in FORBIDDEN if text in terminal.output] == []
+
+
+def check_restored(terminal: Terminal) -> None:
+    for sequence in RESTORED:
+        assert sequence in terminal.output
+    assert terminal.output.rfind(b"\x1b[?1049l") > terminal.output.rfind(b"\x1b[?1049h")
+    assert terminal.is_as_before()
+
+
+def test_the_terminal_is_whole_after_a_normal_end(model: str) -> None:
+    with Terminal(Script(), model) as terminal:
+        terminal.wait_for("ready")
+        engines = engines_of(terminal)
+        terminal.send("\x04")
+        assert terminal.wait_for_end() == 0
+        check_restored(terminal)
+        wait_for_end(engines)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_terminal_is_whole_after_a_signal(number: int, model: str) -> None:
+    with Terminal(ENDLESS, model) as terminal:
+        terminal.wait_for("ready")
+        terminal.send("go\r")
+        terminal.wait_for("word")
+        engines = engines_of(terminal)
+        terminal.process.send_signal(number)
+        assert terminal.wait_for_end() == 143
+        check_restored(terminal)
+        wait_for_end(engines)
+
+
+def test_the_terminal_is_whole_after_an_exception(
+    model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A start-up file of Python's breaks a part of the screen."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "def broken(self): raise RuntimeError('broken on purpose')\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        module = sys.modules.get('ebbtide.app.widgets.status_line')\n"
+        "        if module is not None and hasattr(module, 'StatusLine'):\n"
+        "            module.StatusLine.render = broken\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with Terminal(Script(), model) as terminal:
+        assert terminal.wait_for_end() == 1
+        assert b"broken on purpose" in terminal.output
+        check_restored(terminal)
+
+
+def test_the_engines_death_leaves_the_screen_working(model: str) -> None:
+    with Terminal(Script(), model) as terminal:
+        terminal.wait_for("ready")
+        os.kill(engines_of(terminal)[0].pid, signal.SIGKILL)
+        terminal.wait_for("engine died", "SIGKILL")
+        terminal.send("again\r")
+        terminal.wait_for("You said: again")
+        terminal.send("\x04")
+        assert terminal.wait_for_end() == 0
+        check_restored(terminal)
+
+
+def test_a_draft_and_half_an_answer_survive_sigkill(model: str) -> None:
+    with Terminal(ENDLESS, model) as terminal:
+        terminal.wait_for("ready")
+        terminal.send("go\r")
+        terminal.wait_for("word")
+        terminal.send("half a thought")
+        with open_store(find_paths().chats) as store:
+            wait_until(lambda: bool(store.list_chats()), "the chat in the store")
+            chat = store.list_chats()[0]
+            wait_until(lambda: store.load_draft(chat.id) == "half a thought", "the draft in the store")
+            wait_until(lambda: "word" in store.whole_tree(chat.id)[-1].content, "the answer in the store")
+        engines = engines_of(terminal)
+        terminal.process.kill()
+        wait_for_end(engines)
+    with Terminal(ENDLESS, model) as terminal:
+        terminal.wait_for("ready", "Ctrl+O goes on with")
+        terminal.send("\x0f")
+        terminal.wait_for("word word", "half a thought", "cut off")
