@@ -37,8 +37,8 @@ class Endpoint:
         folder.chmod(0o700)
         self._key = secrets.token_bytes(32)
         self.card = Card(pid, choose_address(folder, pid), self._key.hex())
-        remove(folder, self.card)  # left by a dead process that had the same id
-        Path(self.card.address).parent.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(OSError):
+            Path(self.card.address).unlink()  # left by a dead process that had the same id
         # No key for the listener itself: it would prove viewers one after the other, and one could stall all.
         self._listener = Listener(self.card.address, family())
         with contextlib.suppress(OSError):
@@ -51,6 +51,7 @@ class Endpoint:
     def _write_card(self) -> None:
         path = card_path(self._folder, self.card.pid)
         fresh = path.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
         fresh.touch(mode=0o600)
         fresh.write_bytes(msgspec.json.encode(self.card))
         fresh.replace(path)
