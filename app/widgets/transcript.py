@@ -6,6 +6,7 @@ Only a window of the turns is mounted, because every mounted widget makes each k
                           [ mounted, <= 60 )
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from textual.app import ComposeResult
@@ -46,6 +47,8 @@ class Transcript(VerticalScroll):
         self._turns: list[Entry] = []
         self._first = self._last = 0
         self._moving = False
+        self._changing = asyncio.Lock()
+        """The screen adds turns while this widget's own task moves the window."""
 
     def compose(self) -> ComposeResult:
         yield Greeting()
@@ -69,38 +72,47 @@ class Transcript(VerticalScroll):
 
     async def add(self, turn: Entry) -> None:
         """Append a turn. A question brings the end into view again."""
-        for greeting in self.query(Greeting):
-            await greeting.remove()
-        self._turns.append(turn)
-        if isinstance(turn, UserTurn):
-            await self.to_end()
-        elif self._last == len(self._turns) - 1 and (self.at_end or self._last - self._first < MOST_MOUNTED):
-            self._last += 1
-            await self.mount(turn)
-            await self._let_go_of_oldest()
+        async with self._changing:
+            for greeting in self.query(Greeting):
+                await greeting.remove()
+            self._turns.append(turn)
+            if isinstance(turn, UserTurn):
+                await self._to_end()
+            elif self._last == len(self._turns) - 1 and (self.at_end or self._has_room):
+                self._last += 1
+                await self.mount(turn)
+                await self._let_go_of_oldest()
 
     async def show(self, turns: Sequence[Entry]) -> None:
         """Hold these and no others; the end is in view."""
-        await self.clear()
-        if turns:
-            await self.remove_children()
+        async with self._changing:
+            await self._empty()
             self._turns = list(turns)
-            await self.to_end()
+            await (self._to_end() if turns else self.mount(Greeting()))
 
     async def cut(self, first_gone: Entry) -> None:
         """Drop a turn and all behind it."""
-        at = self._turns.index(first_gone)
-        gone, self._turns = self._turns[at:], self._turns[:at]
-        self._last = min(self._last, at)
-        self._first = min(self._first, self._last)
-        await self.remove_children([turn for turn in gone if turn.is_mounted])
-        await self.to_end()
+        async with self._changing:
+            at = self._turns.index(first_gone)
+            gone, self._turns = self._turns[at:], self._turns[:at]
+            self._last = min(self._last, at)
+            self._first = min(self._first, self._last)
+            await self.remove_children([turn for turn in gone if turn.is_attached])
+            await self._to_end()
 
     async def clear(self) -> None:
         """Back to an empty chat."""
+        async with self._changing:
+            await self._empty()
+            await self.mount(Greeting())
+
+    async def _empty(self) -> None:
         self._turns, self._first, self._last = [], 0, 0
         await self.remove_children()
-        await self.mount(Greeting())
+
+    @property
+    def _has_room(self) -> bool:
+        return self._last - self._first < MOST_MOUNTED
 
     def offer(self, title: str) -> None:
         """Tell how to go on with an earlier chat, while this one is empty."""
@@ -117,24 +129,32 @@ class Transcript(VerticalScroll):
 
     async def to_end(self) -> None:
         """Mount the newest turns and go to the end."""
+        async with self._changing:
+            await self._to_end()
+
+    async def _to_end(self) -> None:
         count = len(self._turns)
-        if self._last != count:
-            await self._mount_window(max(min(self._first, count), count - MOST_MOUNTED), count)
+        if self._last != count or self._first == self._last:
+            newest = max(0, count - MOST_MOUNTED)
+            reaches_end = self._first < self._last and self._last > newest
+            await self._mount_window(max(self._first, newest) if reaches_end else newest, count)
         await self._let_go_of_oldest()
         self.scroll_end(animate=False)
 
     async def to_start(self) -> None:
         """Mount the oldest turns and go to the top."""
-        await self._mount_window(0, min(MOST_MOUNTED, len(self._turns)))
+        async with self._changing:
+            await self._mount_window(0, min(MOST_MOUNTED, len(self._turns)))
         self.anchor(False)
         self.scroll_home(animate=False)
 
     async def reveal(self, turn: Entry) -> None:
         """Mount a turn with its neighbours, if need be, and bring it into view."""
         at = self._turns.index(turn)
-        if not self._first <= at < self._last:
-            first = max(0, min(at - STEP, len(self._turns) - MOST_MOUNTED))
-            await self._mount_window(first, min(first + MOST_MOUNTED, len(self._turns)))
+        async with self._changing:
+            if not self._first <= at < self._last:
+                first = max(0, min(at - STEP, len(self._turns) - MOST_MOUNTED))
+                await self._mount_window(first, min(first + MOST_MOUNTED, len(self._turns)))
         self.anchor(False)
         self.call_after_refresh(self.scroll_to_widget, self._turns[at], animate=False)
 
@@ -165,12 +185,14 @@ class Transcript(VerticalScroll):
             self.call_next(self._extend_down)
 
     async def _extend_up(self) -> None:
-        first = max(0, self._first - STEP)
-        await self._move_window(first, min(self._last, first + MOST_MOUNTED))
+        async with self._changing:
+            first = max(0, self._first - STEP)
+            await self._move_window(first, min(self._last, first + MOST_MOUNTED))
 
     async def _extend_down(self) -> None:
-        last = min(len(self._turns), self._last + STEP)
-        await self._move_window(max(self._first, last - MOST_MOUNTED), last)
+        async with self._changing:
+            last = min(len(self._turns), self._last + STEP)
+            await self._move_window(max(self._first, last - MOST_MOUNTED), last)
 
     async def _let_go_of_oldest(self) -> None:
         """Keep to the limit while the end is followed; the view stays at the end by its anchor."""
@@ -182,6 +204,8 @@ class Transcript(VerticalScroll):
         try:
             with self.app.batch_update():
                 kept = self._kept_turn(first, last)
+                if kept is None:  # the chat was changed meanwhile
+                    return
                 offset = kept.virtual_region.y - self.scroll_offset.y
                 await self._mount_window(first, last)
                 # The batch paints nothing, so the new heights are known and the view is put right before
@@ -192,11 +216,11 @@ class Transcript(VerticalScroll):
         finally:
             self._moving = False
 
-    def _kept_turn(self, first: int, last: int) -> Entry:
+    def _kept_turn(self, first: int, last: int) -> Entry | None:
         """The first turn in view that stays mounted."""
         staying = self._turns[max(first, self._first) : min(last, self._last)]
         top = self.scroll_offset.y
-        return next((turn for turn in staying if turn.virtual_region.bottom > top), staying[-1])
+        return next((turn for turn in staying if turn.virtual_region.bottom > top), None)
 
     async def _mount_window(self, first: int, last: int) -> None:
         """Let go of turns outside the window (fresh copies take their places) and mount those inside."""

@@ -11,7 +11,7 @@ from ebbtide.app.widgets.transcript import MOST_MOUNTED, Transcript
 from ebbtide.app.widgets.turns import AnswerTurn, Entry, UserTurn
 from tests.helpers.chat_host import drawn, settled, until
 
-TURNS = 160
+TURNS = 100
 
 
 class Host(App[None]):
@@ -114,8 +114,8 @@ async def test_a_turn_far_away_is_revealed() -> None:
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
         await opened(pilot, host)
-        await host.transcript.reveal(host.transcript.turns[100])
-        await until(pilot, lambda: "question 50" in drawn(host))
+        await host.transcript.reveal(host.transcript.turns[20])
+        await until(pilot, lambda: "question 10" in drawn(host))
         assert len(mounted(host)) <= MOST_MOUNTED
 
 

@@ -31,7 +31,7 @@ def engines_of(terminal: Terminal) -> list[psutil.Process]:
 
 
 def check_wire(output: bytes) -> None:
-    """Nothing of EVIL is a sequence; the only string sequence of the program sets the mouse pointer's shape."""
+    """Nothing of EVIL is a sequence; the one string sequence of the program sets the pointer's shape."""
     output = re.sub(rb"\x1b\]22;[a-z-]*\x07", b"", output)
     assert [text for text in FORBIDDEN if text in output] == []
     assert string_sequences(output) == []
