@@ -76,6 +76,8 @@ class ChatSession:
         self.finished: Finished | None = None
         self.error: EbbtideError | None = None
         self.needs_pack = False
+        self.taken_back = ""
+        """The question that got no word, until somebody takes it (`take_back`)."""
         self._engine = engine
         self._fetcher = fetcher
         self.system = system
@@ -119,6 +121,7 @@ class ChatSession:
 
     def ask(self, text: str) -> Message:
         """Add a user turn and have it answered, after (re)loading the model if it has to be."""
+        self.taken_back = ""
         message = self.conversation.add("user", text)
         self.keeper.asked(message)
         self._want_answer()
@@ -266,6 +269,11 @@ class ChatSession:
             Generate(self._request_id, turns=[*system, *self.conversation.sent], sampling=self.sampling)
         )
 
+    def take_back(self) -> str:
+        """The text of a question that was withdrawn without a word of an answer; given out once."""
+        text, self.taken_back = self.taken_back, ""
+        return text
+
     def _withdraw(self) -> None:
         """Take back the last question, so that the next one does not follow an unanswered turn."""
         self._waiting = False
@@ -277,6 +285,7 @@ class ChatSession:
             self.keeper.shows(self.conversation.leaf)
         else:
             self.conversation.withdraw(question)
+            self.taken_back = question.text
             self.keeper.withdrew(question)
 
     def _on_loaded(self, event: Loaded) -> None:

@@ -405,6 +405,7 @@ class ChatScreen(Screen[None]):
             self.session.handle_fetcher(event)
             if self.session.phase is Phase.FAILED:
                 await self._answer_ended(describe_error(self.session), "error")
+                self._give_back()
             return
         self.panel.take(event)
         asked = self.session.turns[-1].content if self.session.turns else ""
@@ -422,6 +423,8 @@ class ChatScreen(Screen[None]):
                 self._show_queue()
                 if isinstance(self.session.error, ContextError):
                     self._offer_ways_out(asked)
+                else:
+                    self._give_back()
             case Loaded():
                 await self.turns.sync()
                 for notice in event.notices:
@@ -436,6 +439,12 @@ class ChatScreen(Screen[None]):
         await self.transcript.draw()
         if note:
             await self.transcript.add(Note(note, kind))
+
+    def _give_back(self) -> None:
+        """A question that failed before the first word is in the prompt again, ready to be sent once more;
+        one Up away where something else has been typed by now.
+        """
+        self.prompt.restore_draft(self.session.take_back())
 
     def _offer_ways_out(self, question: str = "") -> None:
         """The context is full. `question` could not be asked; without one, an answer was cut off."""

@@ -147,6 +147,25 @@ async def test_the_engines_death_keeps_the_answer_and_the_next_question_reloads(
         assert contents == ["count", "one two", "again", "one two"]
 
 
+async def test_a_question_that_got_no_word_is_in_the_prompt_again() -> None:
+    async with chat_app(Script(answer="one two", die_after_tokens=0)).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "count")
+        await shown(pilot, "killed by SIGKILL")
+        await until(pilot, lambda: prompt_of(pilot).text == "count")
+        assert screen_of(pilot).session.turns == []
+
+
+async def test_a_question_to_a_model_that_does_not_load_is_in_the_prompt_again() -> None:
+    failure = ["the file is corrupt", "Fetch it again.", "3"]
+    async with chat_app(Script(load_failure=failure)).run_test() as pilot:
+        await shown(pilot, "no model")
+        await ask(pilot, "anyone?")
+        await until(
+            pilot, lambda: screen_of(pilot).session.turns == [] and prompt_of(pilot).text == "anyone?"
+        )
+
+
 async def test_a_failed_load_says_what_to_do() -> None:
     failure = ["the file is corrupt", "Fetch it again.", "3"]
     async with chat_app(Script(load_failure=failure)).run_test() as pilot:
