@@ -1,4 +1,4 @@
-"""The base of all parts of the panel: rows of cells, of which only those that changed are drawn again."""
+"""The base of the parts of the panel: rows of cells, of which only those that changed are drawn again."""
 
 from typing import ClassVar
 

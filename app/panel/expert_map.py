@@ -3,15 +3,15 @@
 from textual.events import Click
 from textual.message import Message
 
-from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.cell import LABEL, Row, choose, text, wrap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import GAP_CELLS, LABEL_CELLS, Grid, Place, fit, window, zoom
 from ebbtide.app.panel.map_cells import Picture
+from ebbtide.app.panel.tiles import Tiles
 from ebbtide.engine.messages import Residency
 
 
-class ExpertMap(Canvas):
+class ExpertMap(Tiles):
     """`place` is the chosen expert, None where there is nothing to choose (the side panel)."""
 
     class Chosen(Message):
@@ -94,7 +94,8 @@ class ExpertMap(Canvas):
         grid = self.grid
         if grid is None or self.place is None:
             return
-        place = place_at(grid, event.x, event.y, self._corner if self.zoomed else (0, 0))
+        at = event.screen_offset - self.content_region.offset
+        place = place_at(grid, at.x, at.y, self._corner if self.zoomed else (0, 0))
         if place is not None:
             self.post_message(self.Chosen(place))
 

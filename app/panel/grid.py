@@ -87,19 +87,16 @@ def _try(style: Style, layers: int, experts: int, cell_width: int, merge: int, h
     return Grid(style, layers, experts, cell_width, merge, columns, -(-rows // columns))
 
 
-def _experts_that_fit(experts: int, width: int) -> int:
-    """Experts per dot, so that a layer is no wider than `width`."""
-    dots = 2 * max(width - LABEL_CELLS, 1)
-    return max(1, -(-experts // dots))
-
-
 def fit(layers: int, experts: int, width: int, height: int) -> Grid:
     """The richest layout that shows everything in `width` x `height` cells, or the smallest there is."""
     for style, cell_width in WANTED:
         grid = _try(style, layers, experts, cell_width, 1, height)
         if grid.width <= width:
             return grid
-    return _try("dots", layers, experts, 1, _experts_that_fit(experts, width), height)
+    merge = 2
+    while merge < experts and _try("dots", layers, experts, 1, merge, height).width > width:
+        merge += 1
+    return _try("dots", layers, experts, 1, merge, height)
 
 
 def zoom(layers: int, experts: int) -> Grid:

@@ -88,6 +88,8 @@ PINNED_CODE = 9
 _INKS = tuple(PINNED if code == PINNED_CODE else ink_of(code) for code in range(PINNED_CODE + 1))
 _BARS = tuple(Cell(bar, ink) for bar, ink in zip(BARS + BARS[-1], _INKS, strict=True))
 _PIN_MARK = Cell("•", PINNED)
+_GAPS = tuple(Cell(" ", ink) for ink in _INKS)
+"""In the ink of their neighbours: a change of ink costs more bytes than the character."""
 
 
 def _bars(codes: bytes, wide: int) -> Row:
@@ -97,18 +99,18 @@ def _bars(codes: bytes, wide: int) -> Row:
     for code in codes:
         if code:
             row += [_BARS[code]] * (wide - 1)
-            row.append(_PIN_MARK if code == PINNED_CODE else EMPTY)
+            row.append(_PIN_MARK if code == PINNED_CODE else _GAPS[code])
         else:
-            row += [_BARS[0], *[EMPTY] * (wide - 1)]
+            row += [_BARS[0], *[_GAPS[0]] * (wide - 1)]
     return row
 
 
 def _halves(upper: bytes, lower: bytes, wide: int) -> Row:
-    gap = [EMPTY] * (wide - 1)
     row: Row = []
     for above, below in zip(upper, lower or bytes(len(upper)), strict=True):
         row.append(_half(above, below))
-        row += gap
+        if wide > 1:
+            row += [_GAPS[above or below]] * (wide - 1)
     return row
 
 

@@ -1,27 +1,41 @@
 """When to draw: an unchanged feed costs nothing, and the minute moves on once a second."""
 
 import time
-from collections.abc import Iterable
+
+from textual.geometry import Size
+from textual.widget import Widget
 
 from ebbtide.app.panel.canvas import Canvas
+from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.sparks import Sparks
+from ebbtide.app.panel.tiles import Tile, Tiles
+
+
+def update_parts(root: Widget) -> None:
+    """Draw what has changed in all parts of a panel."""
+    for tiles in root.query(Tiles):
+        tiles.update()
+    for canvas in root.query(Canvas):
+        if not isinstance(canvas, Tile):
+            canvas.update()
 
 
 class Pace:
-    """`tick` at every drawing interval."""
+    """Asked at every drawing interval."""
 
-    def __init__(self, feed: PanelFeed) -> None:
-        self._feed = feed
-        self._version, self._second = -1, -1
+    def __init__(self, feed: PanelFeed, experts: ExpertMap) -> None:
+        self._feed, self._experts = feed, experts
+        self._drawn: tuple[int, Size] | None = None
+        self._second = -1
 
-    def tick(self, parts: Iterable[Canvas]) -> bool:
-        """Whether all has to be drawn; where only time has passed, the lines of the past minute are."""
-        version, second = self._feed.version, int(time.monotonic())
-        moved = second != self._second
-        if version == self._version and moved:
-            for part in parts:
-                if isinstance(part, Sparks):
-                    part.update()
-        fresh, self._version, self._second = version != self._version, version, second
+    def due(self, root: Widget) -> bool:
+        """Whether all has to be drawn; where only time has passed, the lines of the past minute are drawn."""
+        # What stands above the map depends on its size, which is known only after the layout.
+        state, second = (self._feed.version, self._experts.size), int(time.monotonic())
+        fresh, moved = state != self._drawn, second != self._second
+        self._drawn, self._second = state, second
+        if moved and not fresh:
+            for sparks in root.query(Sparks):
+                sparks.update()
         return fresh

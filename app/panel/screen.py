@@ -10,14 +10,13 @@ from textual.geometry import Region
 from textual.screen import Screen
 from textual.widgets import Input
 
-from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.details import Histogram, Inspector
 from ebbtide.app.panel.event_log import EventLog, LastDecision
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import Place, fit
 from ebbtide.app.panel.memory_bars import MemoryBars
-from ebbtide.app.panel.pace import Pace
+from ebbtide.app.panel.pace import Pace, update_parts
 from ebbtide.app.panel.rule import Rule
 from ebbtide.app.panel.sparks import Sparks
 from ebbtide.app.panel.title import map_remark, map_words, model_words, pulse
@@ -69,7 +68,7 @@ class MemoryScreen(Screen[None]):
         self._map, self._log = ExpertMap(feed), EventLog(feed)
         self._uses = UsesMap(feed, self._map)
         self._map.place = Place(0, 0)
-        self._pace = Pace(feed)
+        self._pace = Pace(feed, self._map)
 
     def compose(self) -> ComposeResult:
         feed = self._feed
@@ -102,14 +101,13 @@ class MemoryScreen(Screen[None]):
         return super().refresh(repaint=repaint, layout=layout, recompose=recompose)
 
     def _tick(self) -> None:
-        if self._pace.tick(self.query(Canvas)):
+        if self._pace.due(self):
             self.update()
 
     def update(self) -> None:
         """Draw what has changed."""
         self._uses.display = self._room_for_uses()
-        for part in self.query(Canvas):
-            part.update()
+        update_parts(self)
 
     def _room_for_uses(self) -> bool:
         """Whether half of the room shows the experts as well as all of it."""

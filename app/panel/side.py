@@ -3,12 +3,11 @@
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.event_log import LastDecision
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.memory_bars import SideBars
-from ebbtide.app.panel.pace import Pace
+from ebbtide.app.panel.pace import Pace, update_parts
 from ebbtide.app.panel.rule import Rule
 from ebbtide.app.panel.sparks import Sparks
 from ebbtide.app.panel.title import map_remark
@@ -23,7 +22,7 @@ class SidePanel(Vertical):
         super().__init__()
         self._feed = feed
         self._map = ExpertMap(feed)
-        self._pace = Pace(feed)
+        self._pace = Pace(feed, self._map)
         self.display = False
 
     def compose(self) -> ComposeResult:
@@ -38,10 +37,9 @@ class SidePanel(Vertical):
 
     def tick(self) -> None:
         """At every drawing interval."""
-        if self._pace.tick(self.query(Canvas)):
+        if self._pace.due(self):
             self.update()
 
     def update(self) -> None:
         """Draw what has changed."""
-        for part in self.query(Canvas):
-            part.update()
+        update_parts(self)

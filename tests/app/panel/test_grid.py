@@ -27,9 +27,14 @@ def test_the_richest_that_fits(
     assert grid.width <= width and grid.rows <= height
 
 
-def test_very_many_experts_share_dots() -> None:
-    grid = fit(48, 128, 36, 12)
-    assert grid.style == "dots" and grid.merge == 2 and grid.width <= 36
+@pytest.mark.parametrize(
+    ("width", "height", "columns", "merge"),
+    [(36, 12, 1, 2), (44, 8, 2, 4)],  # beside the chat; a large model on 80x24
+)
+def test_very_many_experts_share_dots(width: int, height: int, columns: int, merge: int) -> None:
+    grid = fit(48, 128, width, height)
+    assert (grid.style, grid.columns, grid.merge) == ("dots", columns, merge)
+    assert grid.width <= width and grid.rows <= height
 
 
 SIZES = st.tuples(st.integers(1, 100), st.integers(1, 300), st.integers(1, 220), st.integers(1, 70))
