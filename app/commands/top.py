@@ -10,6 +10,7 @@ from ebbtide.app.console import note
 from ebbtide.app.context import AppContext
 from ebbtide.app.frame_json import FramePrinter
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.theme_wishes import THEME_WISHES
 from ebbtide.engine.errors import EbbtideError, EngineDied, UsageError
 from ebbtide.engine.frames import Card, Frame
 
@@ -34,7 +35,7 @@ class NoEngineError(EbbtideError):
 @click.argument("pid", required=False, type=click.IntRange(1), metavar="[PID]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, several times a second.")
 @click.option("--once", is_flag=True, help="One JSON object, then end.")
-@click.option("--theme", help="Colours of the screen, as in `ebbtide chat --theme`.")
+@click.option("--theme", type=click.Choice(THEME_WISHES), help="Colours of the screen.")
 @click.pass_obj
 def top(context: AppContext, pid: int | None, as_json: bool, once: bool, theme: str | None) -> None:
     """Attach to a running engine and show its memory; nothing can be changed from here."""

@@ -191,3 +191,14 @@ async def test_swap_and_a_group_are_named() -> None:
     async with PanelHost(made).run_test(size=(120, 40)) as pilot:
         text = await drawn(pilot)
         assert "7.0 MiB swapped out" in text and "cgroup 450 MiB of 500 MiB" in text
+
+
+async def test_a_screen_behind_does_not_make_this_one_draw() -> None:
+    """Textual passes regions of a hidden screen on to the one in front, where they would add up."""
+    async with PanelHost(feed()).run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        panel = host(pilot).panel
+        for _ in range(3):
+            panel.refresh(Region(0, 0, 80, 20))
+        await pilot.pause()
+        assert not panel._dirty_regions and not panel._repaint_required
