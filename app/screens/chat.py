@@ -228,10 +228,11 @@ class ChatScreen(Screen[None]):
         self.queue = QuestionQueue()
         self._show_queue()
         self.area.end_edit()
-        await self.turns.clear()
-        await self.turns.sync()
+        # Before anything is waited for: what is typed in the meantime belongs to the new chat.
         self.prompt.text = ""
         self.prompt.restore_draft(self.session.keeper.load_draft())
+        await self.turns.clear()
+        await self.turns.sync()
 
     def begin_edit(self, message: ChatMessage) -> None:
         """The question is in the prompt; sending it makes a new version."""

@@ -1,10 +1,13 @@
 """The chat screen driven by a pilot: what is shown, what keys do, and what the engine's death leaves."""
 
+import asyncio
+
 import pytest
 from textual.events import Paste
 
 from ebbtide.app.chat_session import Phase
 from ebbtide.app.screens import chat
+from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
 from ebbtide.engine.messages import Turn
 from tests.helpers.chat_host import (
@@ -186,6 +189,31 @@ async def test_commands() -> None:
         assert screen_of(pilot).session.turns == []
         await ask(pilot, "/bye")
         await until(pilot, lambda: pilot.app._exit)
+
+
+async def test_what_is_typed_while_a_chat_is_changed_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, goes_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    clear, change = TurnsView.clear, chat.ChatScreen._chat_changed
+
+    async def slow_clear(view: TurnsView) -> None:
+        began.set()
+        await goes_on.wait()
+        await clear(view)
+
+    async def watched_change(screen: chat.ChatScreen) -> None:
+        await change(screen)
+        done.set()
+
+    monkeypatch.setattr(TurnsView, "clear", slow_clear)
+    monkeypatch.setattr(chat.ChatScreen, "_chat_changed", watched_change)
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "/new")
+        await began.wait()
+        prompt_of(pilot).text = "already the next question"
+        goes_on.set()
+        await done.wait()
+        assert prompt_of(pilot).text == "already the next question"
 
 
 async def test_a_new_chat_in_the_middle_of_an_answer() -> None:
