@@ -11,6 +11,7 @@ from textual.theme import Theme
 
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_tools import ChatTools
+from ebbtide.app.lost_terminal import end_after_hang_up
 from ebbtide.app.screens.chat import ChatScreen, EngineEvent
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED
 from ebbtide.app.themes import install_themes, theme_name
@@ -75,4 +76,4 @@ class ChatApp(App[None]):
                     loop.add_signal_handler(number, self._exit_with, code)
 
     def _exit_with(self, code: int) -> None:
-        self.exit(return_code=code)
+        end_after_hang_up(self, code)

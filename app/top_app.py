@@ -11,6 +11,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from ebbtide.app.lost_terminal import end_after_hang_up
 from ebbtide.app.panel.control import period_s
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.screen import MemoryScreen
@@ -60,7 +61,7 @@ class TopApp(App[None]):
         self._over.set()
 
     def _exit_with(self, code: int) -> None:
-        self.exit(return_code=code)
+        end_after_hang_up(self, code)
 
     def _read(self) -> None:
         try:
