@@ -1,0 +1,125 @@
+"""Half an hour of streaming through a pseudo-terminal: what the app's memory, its CPU and its output do.
+
+    python tests/tools/soak.py [--minutes 30] [--panel off|side|full] [--tokens-per-second 50]
+
+The scripted engine streams one answer after the other into one chat. Printed: the app's resident memory over
+time with the slope of a straight line through its last two thirds, the app's share of one core, and the bytes
+written to the terminal per second.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.helpers.fake_engine import Script
+from tests.helpers.terminal import Terminal
+
+MIB = 1 << 20
+EVERY_S = 5.0
+PANEL_KEYS = {"off": 0, "side": 1, "full": 2}
+F2 = "\x1bOQ"
+ANSWER = (
+    "## Part\n\nSome words with **weight** and `code`, then a list:\n\n- one\n- two\n\n"
+    "```python\ndef part(n):\n    return [i * n for i in range(n)]\n```\n\n"
+) * 40
+
+
+class CountingTerminal(Terminal):
+    """Counts what is written and forgets it: half an hour of output is a lot."""
+
+    forgotten = 0
+
+    @property
+    def written(self) -> int:
+        """Bytes since the start."""
+        return self.forgotten + len(self.output)
+
+    def forget(self) -> None:
+        count = len(self._chunks)  # the reader may append meanwhile
+        self.forgotten += sum(map(len, self._chunks[:count]))
+        del self._chunks[:count]
+
+
+class Sample(NamedTuple):
+    """`cpu_s` and `written` since the start of the program."""
+
+    at_s: float
+    resident: int
+    cpu_s: float
+    written: int
+
+
+def sample(terminal: CountingTerminal, process: psutil.Process, began: float) -> Sample:
+    times = process.cpu_times()
+    return Sample(
+        time.monotonic() - began,
+        process.memory_info().rss,
+        times.user + times.system,
+        terminal.written,
+    )
+
+
+def soak(terminal: CountingTerminal, minutes: float, period_s: float) -> list[Sample]:
+    """Ask once every `period_s`, a little longer than an answer takes."""
+    process, began = psutil.Process(terminal.process.pid), time.monotonic()
+    samples = [sample(terminal, process, began)]
+    asked_at = float("-inf")
+    while samples[-1].at_s < 60 * minutes:
+        if time.monotonic() - asked_at > period_s:
+            terminal.send("Go on.\r")  # queued if the answer is late
+            asked_at = time.monotonic()
+        time.sleep(EVERY_S)
+        terminal.forget()
+        samples.append(sample(terminal, process, began))
+    return samples
+
+
+def report(samples: list[Sample]) -> str:
+    first, last = samples[0], samples[-1]
+    late = samples[len(samples) // 3 :]
+    slope = statistics.linear_regression([s.at_s for s in late], [float(s.resident) for s in late]).slope
+    elapsed = last.at_s - first.at_s
+    places = [samples[round(share * (len(samples) - 1))] for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    memory = "  ".join(f"{s.at_s / 60:.0f} min {s.resident / MIB:.1f}" for s in places)
+    return (
+        f"resident MiB: {memory}\n"
+        f"slope of the last two thirds: {slope * 3600 / MIB:+.2f} MiB an hour\n"
+        f"CPU: {(last.cpu_s - first.cpu_s) / elapsed:.1%} of one core\n"
+        f"written: {(last.written - first.written) / elapsed:,.0f} bytes a second"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--panel", choices=list(PANEL_KEYS), default="off")
+    parser.add_argument("--tokens-per-second", type=float, default=50.0)
+    options = parser.parse_args()
+    script = Script(answer=ANSWER, token_delay_s=1 / options.tokens_per_second)
+    with tempfile.TemporaryDirectory(prefix="ebbtide-soak-") as folder:
+        os.environ["EBBTIDE_HOME"] = folder
+        model = Path(folder, "tiny.gguf")
+        model.write_bytes(b"GGUF")
+        terminal = CountingTerminal(script, str(model), rows=40, columns=120)
+        with terminal:
+            terminal.wait_for("ready")
+            for _ in range(PANEL_KEYS[options.panel]):
+                terminal.send(F2)
+                time.sleep(1.0)
+            period_s = 1.1 * len(ANSWER.split(" ")) / options.tokens_per_second
+            print(report(soak(terminal, options.minutes, period_s)))
+
+
+if __name__ == "__main__":
+    main()
