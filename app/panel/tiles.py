@@ -4,7 +4,6 @@ Textual sends a changed line from the left edge of its widget up to the change. 
 a map in which single cells change all over costs a third of the bytes.
 """
 
-from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.events import Resize
 
@@ -12,7 +11,6 @@ from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.cell import Row
 
 TILE_CELLS = 12
-MOST_TILES = 24
 
 
 class Tile(Canvas):
@@ -32,10 +30,7 @@ class Tiles(Horizontal):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tiles = [Tile(number * TILE_CELLS) for number in range(MOST_TILES)]
-
-    def compose(self) -> ComposeResult:
-        yield from self._tiles
+        self._tiles: list[Tile] = []
 
     def rows(self, width: int, height: int) -> list[Row]:
         """What to draw in `width` x `height` cells."""
@@ -48,14 +43,18 @@ class Tiles(Horizontal):
             return
         picture = self.rows(width, height)[:height]
         for tile in self._tiles:
-            if tile.start < width:
-                tile.picture = picture
-                tile.update()
+            tile.picture = picture
+            tile.update()
 
     def on_resize(self, event: Resize) -> None:
         """As many pieces as there is room for; the last one is cut."""
+        width = event.size.width
+        missing = range(len(self._tiles), -(-width // TILE_CELLS))
+        fresh = [Tile(number * TILE_CELLS) for number in missing]
+        self._tiles += fresh
+        self.mount_all(fresh)
         for tile in self._tiles:
-            room = event.size.width - tile.start
+            room = width - tile.start
             tile.display = room > 0
             if room > 0:
                 tile.styles.width = min(room, TILE_CELLS)
