@@ -25,12 +25,16 @@ class BlockSplitter:
 
     def push(self, text: str) -> str:
         """Add text; returns the blocks it closed, or an empty string."""
+        return "".join(self.push_blocks(text))
+
+    def push_blocks(self, text: str) -> list[str]:
+        """As `push`, block by block."""
         *whole, self._line = (self._line + text).split("\n")
-        closed = ""
+        closed = []
         for line in whole:
             self._block += line + "\n"
             if self._closes(line):
-                closed += self._block
+                closed.append(self._block)
                 self._block = ""
         return closed
 

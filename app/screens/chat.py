@@ -43,6 +43,8 @@ from ebbtide.engine.messages import Failed, Finished, Load, Loaded
 
 DRAW_S = 1 / 15
 """Answers are redrawn at most so often, however fast tokens come."""
+IDLE_SHARE = 3.0
+"""After a redraw that took long, so many times as long are left to keys and scrolling."""
 DOUBLE_KEY_S = 2.0
 """Ctrl+C twice, Esc twice: within this time. A terminal behind tmux delays each Esc by half a second."""
 BUSY_HINT = "Esc stops the answer."
@@ -85,6 +87,7 @@ class ChatScreen(Screen[None]):
         self.turns = TurnsView(session, Transcript())
         self._pressed_at: dict[str, float] = {}
         self._told_trouble = ""
+        self._draw_after = 0.0
 
     def compose(self) -> ComposeResult:
         yield self.panel.side
@@ -139,7 +142,11 @@ class ChatScreen(Screen[None]):
         name = Path(self.session.load.path).stem
         self.query_one(StatusLine).status = status_of(self.session, name)
         self.query_one(MemoryBar).memory = self.session.memory
-        await self.transcript.draw()
+        if time.monotonic() >= self._draw_after:
+            began = time.monotonic()
+            await self.transcript.draw()
+            ended = time.monotonic()
+            self._draw_after = ended + (ended - began) * IDLE_SHARE
         self._tell_trouble()
 
     def _tell_trouble(self) -> None:

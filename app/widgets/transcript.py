@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import Static
 
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.widgets.code_block import AnswerMarkdown
 from ebbtide.app.widgets.turns import AnswerTurn, Entry, UserTurn
 
 GREETING = """\
@@ -26,6 +28,10 @@ Weights and context share one budget.
 Ask something: Enter sends, Ctrl+J breaks the line, /help tells the rest."""
 
 MOST_MOUNTED = 60
+FIRST_MOUNTED = 20
+"""So many turns are mounted when a chat is opened; more come when they are scrolled to."""
+AWAKE_VIEWS = 2
+"""So many screens above and below the view are laid out."""
 STEP = 15
 """So many turns are mounted, or let go, at once."""
 
@@ -121,6 +127,7 @@ class Transcript(VerticalScroll):
 
     async def draw(self) -> None:
         """Bring answers that still stream up to date."""
+        self._let_sleep()
         for turn in self._turns[max(self._last - 3, self._first) : self._last]:
             if isinstance(turn, AnswerTurn):
                 await turn.draw()
@@ -135,7 +142,7 @@ class Transcript(VerticalScroll):
     async def _to_end(self) -> None:
         count = len(self._turns)
         if self._last != count or self._first == self._last:
-            newest = max(0, count - MOST_MOUNTED)
+            newest = max(0, count - FIRST_MOUNTED)
             reaches_end = self._first < self._last and self._last > newest
             await self._mount_window(max(self._first, newest) if reaches_end else newest, count)
         await self._let_go_of_oldest()
@@ -172,8 +179,29 @@ class Transcript(VerticalScroll):
 
     # --- which turns are mounted
 
+    def on_resize(self, event: Resize) -> None:
+        """Other widths, other heights: all of them have to be laid out once."""
+        for part in self._parts():
+            part.wake()
+
+    def _parts(self) -> list[AnswerMarkdown]:
+        answers = [turn for turn in self._turns[self._first : self._last] if isinstance(turn, AnswerTurn)]
+        return [part for answer in answers for part in answer.parts]
+
+    def _let_sleep(self) -> None:
+        """Parts of answers that are far from the view sleep; those that come near it wake."""
+        view = self.region
+        near = view.grow((AWAKE_VIEWS * view.height, 0, AWAKE_VIEWS * view.height, 0))
+        for part in self._parts():
+            region = part.region
+            if region.height and region.y < near.bottom and region.bottom > near.y:
+                part.wake()
+            elif region.height:
+                part.sleep()
+
     def _scrolled(self) -> None:
         """Near an end of the window: mount what lies beyond it."""
+        self._let_sleep()
         view = max(self.container_size.height, 1)
         if self._moving or not self._turns:
             return

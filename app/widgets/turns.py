@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.conversation import Message, Version
-from ebbtide.app.markdown_blocks import BlockSplitter
+from ebbtide.app.markdown_parts import Closed, PartSplitter
 from ebbtide.app.safe_text import visible
 from ebbtide.app.widgets.code_block import AnswerMarkdown
 from ebbtide.app.widgets.thinking_fold import ThinkingFold
@@ -120,10 +120,10 @@ class AnswerTurn(Entry):
         self.content = content or AnswerContent()
         self._thinking: ThinkingFold | None = None
         self._unfolded = False
-        self._splitter = BlockSplitter()
+        self._splitter = PartSplitter()
         self._taken = 0
         self._epoch = 0
-        self._markdown = AnswerMarkdown()
+        self.parts = [AnswerMarkdown()]
         self._open = Static(markup=False, classes="open-block")
         self._open_shown = ""
         self._drawing = asyncio.Lock()
@@ -131,7 +131,7 @@ class AnswerTurn(Entry):
         """Drawn to its end: there is nothing left to do."""
 
     def compose(self) -> ComposeResult:
-        yield self._markdown
+        yield from self.parts
         yield self._open
 
     def fresh(self) -> "AnswerTurn":
@@ -171,10 +171,8 @@ class AnswerTurn(Entry):
             if self._epoch != self.content.epoch:
                 await self._start_over()
             await self._draw_thinking()
-            closed = self._next_closed(ended)
-            if closed:
-                await self._markdown.append(closed)
-                self._markdown.number_blocks()
+            for closed in self._next_closed(ended):
+                await self._append(closed)
             self._show_open()
         self._is_whole = ended
 
@@ -189,10 +187,18 @@ class AnswerTurn(Entry):
         message.stop()
         self.toggle()
 
-    def _next_closed(self, ended: bool) -> str:
+    def _next_closed(self, ended: bool) -> list[Closed]:
         text, self._taken = self.content.answer[self._taken :], len(self.content.answer)
         closed = self._splitter.push(visible(text))
         return closed + self._splitter.flush() if ended else closed
+
+    async def _append(self, closed: Closed) -> None:
+        if closed.begins_part:
+            self.parts.append(AnswerMarkdown(numbered_from=self.parts[-1].next_number))
+            await self.mount(self.parts[-1], before=self._open)
+        self.parts[-1].wake()
+        await self.parts[-1].append(closed.text)
+        self.parts[-1].number_blocks()
 
     def _show_open(self) -> None:
         rest = self._splitter.rest.strip("\n")
@@ -204,5 +210,7 @@ class AnswerTurn(Entry):
     async def _start_over(self) -> None:
         """What was shown as answer was thinking."""
         self._epoch, self._taken = self.content.epoch, 0
-        self._splitter = BlockSplitter()
-        await self._markdown.update("")
+        self._splitter = PartSplitter()
+        await self.remove_children(AnswerMarkdown)
+        self.parts = [AnswerMarkdown()]
+        await self.mount(self.parts[0], before=self._open)

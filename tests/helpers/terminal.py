@@ -28,9 +28,12 @@ _STRING_SEQUENCE = re.compile(rb"\x1b[\]PX^_](.*?)(?:\x07|\x1b\\)", re.DOTALL)
 class Terminal:
     """`ebbtide ARGUMENTS` with the scripted engine, on a terminal of its own. Use as a context manager."""
 
-    def __init__(self, script: Script, *arguments: str, rows: int = 30, columns: int = 100) -> None:
-        text = msgspec.json.encode(script).decode()
-        self._command = [sys.executable, fake_ebbtide.__file__, text, *arguments]
+    def __init__(
+        self, script: Script, *arguments: str, rows: int = 30, columns: int = 100, real: bool = False
+    ) -> None:
+        """`real`: with the real engine instead."""
+        scripted = [fake_ebbtide.__file__, msgspec.json.encode(script).decode()]
+        self._command = [sys.executable, *(["-m", "ebbtide.app"] if real else scripted), *arguments]
         self._size = struct.pack("HHHH", rows, columns, 0, 0)
         self._chunks: list[bytes] = []
 
