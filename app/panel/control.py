@@ -8,7 +8,6 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from ebbtide.app.panel.feed import PanelFeed
-from ebbtide.app.panel.screen import MemoryScreen
 from ebbtide.app.panel.side import SidePanel
 from ebbtide.engine.client import ClientEvent
 from ebbtide.engine.messages import Command, Loaded, Watch
@@ -58,7 +57,7 @@ class PanelControl:
 
     def _show_side(self, screen: Screen[None]) -> None:
         self.form = Form.SIDE
-        self.side.display = True
+        self.side.open()
         self._send(Watch(self._period_s))
         self._timer = screen.set_interval(self._period_s, self.side.tick)
         screen.call_after_refresh(self.side.update)
@@ -70,6 +69,8 @@ class PanelControl:
             self._timer = None
 
     def _show_full(self, screen: Screen[None]) -> None:
+        from ebbtide.app.panel.screen import MemoryScreen  # the first paint does not wait for this
+
         self._hide_side()
         if self.form is Form.OFF:
             self._send(Watch(self._period_s))

@@ -1,45 +1,41 @@
-"""The compact panel beside the chat: it only shows; the prompt keeps the keys."""
+"""The place of the compact panel beside the chat: empty, and next to free, until it is opened."""
 
-from textual.app import ComposeResult
+from typing import TYPE_CHECKING
+
 from textual.containers import Vertical
 
-from ebbtide.app.panel.event_log import LastDecision
-from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
-from ebbtide.app.panel.memory_bars import SideBars
-from ebbtide.app.panel.pace import Pace, update_parts
-from ebbtide.app.panel.rule import Rule
-from ebbtide.app.panel.sparks import Sparks
-from ebbtide.app.panel.title import map_remark
+
+if TYPE_CHECKING:
+    from ebbtide.app.panel.side_parts import SideParts
 
 
 class SidePanel(Vertical):
-    """Hidden until the control shows it."""
+    """Hidden until the control opens it; its parts are made then."""
 
     can_focus = False
 
     def __init__(self, feed: PanelFeed) -> None:
         super().__init__()
         self._feed = feed
-        self._map = ExpertMap(feed)
-        self._pace = Pace(feed, self._map)
+        self._parts: SideParts | None = None
         self.display = False
 
-    def compose(self) -> ComposeResult:
-        yield Rule(lambda: "memory", lambda: "F2 more")
-        yield SideBars(self._feed)
-        yield Rule(lambda: "last 60 s")
-        yield Sparks(self._feed, compact=True)
-        yield Rule(lambda: "experts", lambda: map_remark(self._feed, self._map.grid))
-        yield self._map
-        yield Rule(lambda: "latest")
-        yield LastDecision(self._feed)
+    def open(self) -> None:
+        """Show it."""
+        if self._parts is None:
+            from ebbtide.app.panel.side_parts import SideParts  # the first paint does not wait for this
+
+            self._parts = SideParts(self._feed)
+            self.mount(self._parts)
+        self.display = True
 
     def tick(self) -> None:
         """At every drawing interval."""
-        if self._pace.due(self):
-            self.update()
+        if self._parts is not None:
+            self._parts.tick()
 
     def update(self) -> None:
         """Draw what has changed."""
-        update_parts(self)
+        if self._parts is not None:
+            self._parts.update()

@@ -26,6 +26,8 @@ async def test_contrast_of_every_ink(theme: str) -> None:
     async with PanelHost(made, theme).run_test(size=(120, 40)) as pilot:
         side = SidePanel(made)
         await pilot.app.screen.mount(side)
+        side.open()
+        await pilot.pause()
         for canvas in (pilot.app.screen.query(Sparks).first(), side.query_one(Sparks)):
             found = {ink: contrast_of(canvas, ink) for ink in INKS if ink not in DECORATION}
             assert {ink: value for ink, value in found.items() if value < ENOUGH_CONTRAST} == {}
