@@ -8,13 +8,11 @@ from ebbtide.app.stages import of_total, stage_words
 from ebbtide.engine.messages import Finished, Memory
 
 HELP = """\
-Enter   send                     Esc, Ctrl+C     stop the answer
-Ctrl+J  new line                 Ctrl+C twice    quit (or Ctrl+D)
-Up      what you wrote before    PageUp, PageDn  scroll
-Ctrl+P  commands and themes      F2              memory: side, full, off
+Enter   send                     Ctrl+C   stop the answer; at the prompt: quit
 
-/new    begin a new chat         /pack  make a pack (paging from disk)
-/help   this text                /bye   quit"""
+/new    begin a new chat         /pack    make a pack (paging from disk)
+/help   this text                /bye     quit"""
+"""Of the plain chat; the screen makes its own from the registry of commands."""
 
 
 class MemoryPart(NamedTuple):

@@ -223,3 +223,14 @@ async def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
         }
         greys = [color for color in colors if color and len(set(color)) == 1]
         assert app.no_color and greys == [color for color in colors if color]
+
+
+@pytest.mark.parametrize("frame", ["{}", "```\n{}\n```", "- {}", "| a |\n|---|\n| {} |", "`{}`"])
+async def test_a_line_of_100_000_characters_is_survived(frame: str) -> None:
+    script = Script(answer=frame.format("y" * 100_000) + "\n\nThe end.")
+    async with chat_app(script).run_test() as pilot:
+        await ready(pilot)
+        await answered(pilot, "x" * 100_000)
+        await shown(pilot, "The end.")
+        press(pilot, "a")
+        await until(pilot, lambda: prompt_of(pilot).text == "a")
