@@ -29,10 +29,13 @@ class SideParts(Vertical):
         yield SideBars(self._feed)
         yield Rule(lambda: "last 60 s")
         yield Sparks(self._feed, compact=True)
-        yield Rule(lambda: "experts", lambda: map_remark(self._feed, self._map.grid))
+        yield Rule(lambda: "experts", self._resident)
         yield self._map
         yield Rule(lambda: "latest")
         yield LastDecision(self._feed)
+
+    def _resident(self) -> str:
+        return map_remark(self._feed, self._map.grid).removesuffix(" resident")
 
     def tick(self) -> None:
         """At every drawing interval."""

@@ -38,7 +38,7 @@ async def test_f2_cycles_and_the_engine_hears_of_it(tmp_path: Path) -> None:
         chat, panel = screen_of(pilot), screen_of(pilot).panel
         assert panel.form == "off" and not panel.side.display and asked(record, "watch") == []
         press(pilot, "f2")
-        await shown(pilot, "F2 more", "180 of 240 resident", "runtime", "Ask about code")
+        await shown(pilot, "F2 more", "180 of 240", "runtime", "Ask about code")
         assert panel.form == "side"
         await until(pilot, lambda: [wish["every_s"] for wish in asked(record, "watch")] == [NEAR_S])
         press(pilot, "f2")
