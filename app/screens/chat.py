@@ -22,6 +22,7 @@ from ebbtide.app.clipboard import copy
 from ebbtide.app.context_choice import context_choices, messages_to_leave_out
 from ebbtide.app.conversation import Message as ChatMessage
 from ebbtide.app.files.mentions import with_files
+from ebbtide.app.garbage import collect_now, collect_rarely
 from ebbtide.app.panel.control import PanelControl
 from ebbtide.app.question_queue import QuestionQueue
 from ebbtide.app.screens.picker import Choice, Find, Picker, narrowing
@@ -43,10 +44,11 @@ from ebbtide.engine.messages import Failed, Finished, Load, Loaded
 
 DRAW_S = 1 / 15
 """Answers are redrawn at most so often, however fast tokens come."""
-IDLE_SHARE = 3.0
-"""After a redraw that took long, so many times as long are left to keys and scrolling."""
+IDLE_SHARE, MOST_IDLE_S = 3.0, 1.0
+"""After a redraw that took long, so many times as long (a second at most) are left to keys and scrolling."""
 DOUBLE_KEY_S = 2.0
 """Ctrl+C twice, Esc twice: within this time. A terminal behind tmux delays each Esc by half a second."""
+COLLECT_AFTER_S = 3.0
 BUSY_HINT = "Esc stops the answer."
 
 
@@ -109,6 +111,7 @@ class ChatScreen(Screen[None]):
 
     async def _start(self) -> None:
         self.session.start()
+        collect_rarely()
         await self.guarded(self._restore())
 
     async def _restore(self) -> None:
@@ -142,12 +145,17 @@ class ChatScreen(Screen[None]):
         name = Path(self.session.load.path).stem
         self.query_one(StatusLine).status = status_of(self.session, name)
         self.query_one(MemoryBar).memory = self.session.memory
-        if time.monotonic() >= self._draw_after:
-            began = time.monotonic()
+        began = time.monotonic()
+        if began >= self._draw_after:
+            self._draw_after = began + MOST_IDLE_S  # until it is known how long this takes
             await self.transcript.draw()
-            ended = time.monotonic()
-            self._draw_after = ended + (ended - began) * IDLE_SHARE
+            self.call_after_refresh(self._painted, began)
         self._tell_trouble()
+
+    def _painted(self, began: float) -> None:
+        """Draw, layout and paint are done; the longer they took, the longer until the next."""
+        now = time.monotonic()
+        self._draw_after = now + min((now - began) * IDLE_SHARE, MOST_IDLE_S)
 
     def _tell_trouble(self) -> None:
         """Say once that chats cannot be saved, and once that they can again."""
@@ -445,6 +453,7 @@ class ChatScreen(Screen[None]):
         self.session.content.end()
         await self.turns.sync()
         await self.transcript.draw()
+        self.set_timer(COLLECT_AFTER_S, self._collect)
         if note:
             await self.transcript.add(Note(note, kind))
 
@@ -453,6 +462,11 @@ class ChatScreen(Screen[None]):
         one Up away where something else has been typed by now.
         """
         self.prompt.restore_draft(self.session.take_back())
+
+    def _collect(self) -> None:
+        """Nobody waits for the screen now."""
+        if not self.session.busy and not self.prompt.text:
+            collect_now()
 
     def _offer_ways_out(self, question: str = "") -> None:
         """The context is full. `question` could not be asked; without one, an answer was cut off."""
