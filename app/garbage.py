@@ -1,8 +1,8 @@
 """Python's garbage collector, kept from stopping the screen in the middle of an answer.
 
 A full collection looks at every object: with a long chat on the screen it took half a second to a second on a
-busy machine, several times in a minute of streaming. So full ones are rare while text streams; one is made when
-an answer has ended and nobody types.
+busy machine, several times in a minute of streaming. So full ones are rare while text streams; one is made
+when an answer has ended and nobody types.
 """
 
 import gc

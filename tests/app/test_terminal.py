@@ -11,6 +11,7 @@ import pytest
 
 from ebbtide.app.paths import find_paths
 from ebbtide.app.store import open_store
+from tests.helpers import broken_ebbtide
 from tests.helpers.fake_engine import Script
 from tests.helpers.waiting import wait_for_end, wait_until
 
@@ -105,24 +106,10 @@ def test_the_terminal_is_whole_after_a_signal(number: int, model: str) -> None:
         wait_for_end(engines)
 
 
-def test_the_terminal_is_whole_after_an_exception(
-    model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A start-up file of Python's breaks a part of the screen."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
-        "def broken(self): raise RuntimeError('broken on purpose')\n"
-        "class Finder:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        module = sys.modules.get('ebbtide.app.widgets.status_line')\n"
-        "        if module is not None and hasattr(module, 'StatusLine'):\n"
-        "            module.StatusLine.render = broken\n"
-        "sys.meta_path.insert(0, Finder())\n"
-    )
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    with Terminal(Script(), model) as terminal:
+def test_the_terminal_is_whole_after_an_exception(model: str) -> None:
+    with Terminal(Script(), model, program=broken_ebbtide.__file__) as terminal:
         assert terminal.wait_for_end() == 1
-        assert b"broken on purpose" in terminal.output
+        assert b"BrokenOnPurpose" in terminal.output
         check_restored(terminal)
 
 

@@ -29,11 +29,17 @@ class Terminal:
     """`ebbtide ARGUMENTS` with the scripted engine, on a terminal of its own. Use as a context manager."""
 
     def __init__(
-        self, script: Script, *arguments: str, rows: int = 30, columns: int = 100, real: bool = False
+        self,
+        script: Script,
+        *arguments: str,
+        rows: int = 30,
+        columns: int = 100,
+        real: bool = False,
+        program: str = fake_ebbtide.__file__,
     ) -> None:
         """`real`: with the real engine instead."""
-        scripted = [fake_ebbtide.__file__, msgspec.json.encode(script).decode()]
-        self._command = [sys.executable, *(["-m", "ebbtide.app"] if real else scripted), *arguments]
+        scripted = [program, msgspec.json.encode(script).decode()]
+        self.command = [sys.executable, *(["-m", "ebbtide.app"] if real else scripted), *arguments]
         self._size = struct.pack("HHHH", rows, columns, 0, 0)
         self._chunks: list[bytes] = []
 
@@ -49,7 +55,7 @@ class Terminal:
             "COLORTERM": "truecolor",
         }
         self.process = subprocess.Popen(
-            self._command,
+            self.command,
             stdin=self._theirs,
             stdout=self._theirs,
             stderr=self._theirs,
