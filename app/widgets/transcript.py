@@ -4,6 +4,8 @@ Only a window of the turns is mounted, because every mounted widget makes each k
 
     turns:    0 ......... first ............ last ......... n
                           [ mounted, <= 60 )
+
+A long turn counts as several: each block of it is a widget of some 40 KiB.
 """
 
 import asyncio
@@ -28,12 +30,13 @@ Weights and context share one budget.
 Ask something: Enter sends, Ctrl+J breaks the line, /help tells the rest."""
 
 MOST_MOUNTED = 60
+"""Weight of what is mounted; a short turn weighs 1."""
 FIRST_MOUNTED = 20
-"""So many turns are mounted when a chat is opened; more come when they are scrolled to."""
+"""So much is mounted when a chat is opened; more comes when it is scrolled to."""
 AWAKE_VIEWS = 2
 """So many screens above and below the view are laid out."""
 STEP = 15
-"""So many turns are mounted, or let go, at once."""
+"""So much is mounted, or let go, at once."""
 
 
 class Greeting(Static):
@@ -118,7 +121,34 @@ class Transcript(VerticalScroll):
 
     @property
     def _has_room(self) -> bool:
-        return self._last - self._first < MOST_MOUNTED
+        return self._weight(self._first, self._last) < MOST_MOUNTED
+
+    def _weight(self, first: int, last: int) -> int:
+        return sum(turn.weight for turn in self._turns[first:last])
+
+    def _back_from(self, last: int, weight: int) -> int:
+        """The first of the turns before `last` that weigh `weight` together; at least one turn."""
+        first = last
+        while first > 0 and (first == last or self._weight(first - 1, last) <= weight):
+            first -= 1
+        return first
+
+    def _on_from(self, first: int, weight: int) -> int:
+        """The end of the turns from `first` on that weigh `weight` together; at least one turn."""
+        last = first
+        while last < len(self._turns) and (last == first or self._weight(first, last + 1) <= weight):
+            last += 1
+        return last
+
+    def _in_view(self) -> tuple[int, int]:
+        """first, end of the mounted turns that are seen: they stay, whatever they weigh."""
+        top, bottom = self.scroll_offset.y, self.scroll_offset.y + self.container_size.height
+        seen = [
+            at
+            for at in range(self._first, self._last)
+            if self._turns[at].virtual_region.bottom > top and self._turns[at].virtual_region.y < bottom
+        ]
+        return (seen[0], seen[-1] + 1) if seen else (self._last, self._first)
 
     def offer(self, title: str) -> None:
         """Tell how to go on with an earlier chat, while this one is empty."""
@@ -142,7 +172,7 @@ class Transcript(VerticalScroll):
     async def _to_end(self) -> None:
         count = len(self._turns)
         if self._last != count or self._first == self._last:
-            newest = max(0, count - FIRST_MOUNTED)
+            newest = self._back_from(count, FIRST_MOUNTED)
             reaches_end = self._first < self._last and self._last > newest
             await self._mount_window(max(self._first, newest) if reaches_end else newest, count)
         await self._let_go_of_oldest()
@@ -151,7 +181,7 @@ class Transcript(VerticalScroll):
     async def to_start(self) -> None:
         """Mount the oldest turns and go to the top."""
         async with self._changing:
-            await self._mount_window(0, min(MOST_MOUNTED, len(self._turns)))
+            await self._mount_window(0, self._on_from(0, MOST_MOUNTED))
         self.anchor(False)
         self.scroll_home(animate=False)
 
@@ -160,8 +190,8 @@ class Transcript(VerticalScroll):
         at = self._turns.index(turn)
         async with self._changing:
             if not self._first <= at < self._last:
-                first = max(0, min(at - STEP, len(self._turns) - MOST_MOUNTED))
-                await self._mount_window(first, min(first + MOST_MOUNTED, len(self._turns)))
+                first = self._back_from(at, STEP)
+                await self._mount_window(first, max(at + 1, self._on_from(first, MOST_MOUNTED)))
         self.anchor(False)
         self.call_after_refresh(self.scroll_to_widget, self._turns[at], animate=False)
 
@@ -202,6 +232,7 @@ class Transcript(VerticalScroll):
     def _scrolled(self) -> None:
         """Near an end of the window: mount what lies beyond it."""
         self._let_sleep()
+        self.call_after_refresh(self._let_sleep)  # only the next layout knows where a jump has led
         view = max(self.container_size.height, 1)
         if self._moving or not self._turns:
             return
@@ -214,18 +245,22 @@ class Transcript(VerticalScroll):
 
     async def _extend_up(self) -> None:
         async with self._changing:
-            first = max(0, self._first - STEP)
-            await self._move_window(first, min(self._last, first + MOST_MOUNTED))
+            first = self._back_from(self._first, STEP)
+            last = max(self._on_from(first, MOST_MOUNTED), self._in_view()[1])
+            await self._move_window(first, min(self._last, last))
 
     async def _extend_down(self) -> None:
         async with self._changing:
-            last = min(len(self._turns), self._last + STEP)
-            await self._move_window(max(self._first, last - MOST_MOUNTED), last)
+            last = self._on_from(self._last, STEP)
+            first = min(self._back_from(last, MOST_MOUNTED), self._in_view()[0])
+            await self._move_window(max(self._first, first), last)
 
     async def _let_go_of_oldest(self) -> None:
         """Keep to the limit while the end is followed; the view stays at the end by its anchor."""
-        if self._last - self._first > MOST_MOUNTED:
-            await self._mount_window(self._last - MOST_MOUNTED + STEP, self._last)
+        if self._last - self._first > 1 and self._weight(self._first, self._last) > MOST_MOUNTED:
+            first = self._back_from(self._last, MOST_MOUNTED - STEP)
+            if first > self._first:
+                await self._mount_window(first, self._last)
 
     async def _move_window(self, first: int, last: int) -> None:
         """Change the window so that what is in view does not move, not for one frame."""

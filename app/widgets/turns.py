@@ -18,6 +18,8 @@ from ebbtide.app.safe_text import visible
 from ebbtide.app.widgets.code_block import AnswerMarkdown
 from ebbtide.app.widgets.thinking_fold import ThinkingFold
 
+CHARACTERS_OF_ONE = 500
+"""So much text weighs as much as a short turn: about five blocks."""
 SHOWN_LINES, SHOWN_CHARACTERS = 40, 6_000
 """A longer question (a paste, a file) is shown cut until it is unfolded."""
 
@@ -36,6 +38,11 @@ class Entry(Vertical):
     def fresh(self) -> Self:
         """An equal entry that is not mounted."""
         raise NotImplementedError
+
+    @property
+    def weight(self) -> int:
+        """What it costs to have it mounted; 1 for a short one."""
+        return 1
 
     def toggle(self) -> None:
         """Show or hide what is folded."""
@@ -133,6 +140,10 @@ class AnswerTurn(Entry):
     def compose(self) -> ComposeResult:
         yield from self.parts
         yield self._open
+
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.content.answer) // CHARACTERS_OF_ONE
 
     def fresh(self) -> "AnswerTurn":
         copy = AnswerTurn(self.content, self.message)

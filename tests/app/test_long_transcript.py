@@ -1,35 +1,15 @@
 """A long chat: few are mounted, all can be reached, and the view never jumps on the way."""
 
 import pytest
-from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from ebbtide.app.answer_content import AnswerContent
-from ebbtide.app.chat_app import ChatApp
-from ebbtide.app.themes import DARK, install_themes
-from ebbtide.app.widgets.transcript import MOST_MOUNTED, Transcript
+from ebbtide.app.widgets.transcript import MOST_MOUNTED
 from ebbtide.app.widgets.turns import AnswerTurn, Entry, UserTurn
 from tests.helpers.chat_host import drawn, settled, until
+from tests.helpers.transcript_host import Host, mounted, shows
 
 TURNS = 100
-
-
-class Host(App[None]):
-    CSS_PATH = ChatApp.CSS_PATH
-
-    def __init__(self) -> None:
-        super().__init__()
-        install_themes(self, DARK.name)
-
-    def compose(self) -> ComposeResult:
-        yield Transcript()
-
-    @property
-    def transcript(self) -> Transcript:
-        return self.query_one(Transcript)
-
-    def lines(self) -> list[str]:
-        return [line[:76].rstrip() for line in drawn(self).split("\n")]
 
 
 def long_chat() -> list[Entry]:
@@ -40,19 +20,10 @@ def long_chat() -> list[Entry]:
     return turns
 
 
-def mounted(host: Host) -> list[Entry]:
-    return [turn for turn in host.transcript.turns if turn.is_attached]
-
-
 async def opened(pilot: Pilot[None], host: Host) -> None:
     await host.transcript.show(long_chat())
     await settled(pilot)
     await until(pilot, lambda: host.transcript.at_end and f"x = {TURNS // 2 - 1}" in drawn(host))
-
-
-def shows(host: Host, text: str) -> bool:
-    """Whether a line of the screen is `text`."""
-    return any(line.strip(" ▌") == text for line in host.lines())
 
 
 async def test_every_turn_can_be_reached_and_few_are_mounted() -> None:
