@@ -7,7 +7,7 @@ from typing import Concatenate, ParamSpec
 
 from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.conversation import Conversation, Message
-from ebbtide.app.store import NEW_CHAT, Chat, ChatStore, State, StoreError
+from ebbtide.app.store import NEW_CHAT, Chat, ChatStore, State, StoreError, title_of
 from ebbtide.app.store import Message as Record
 from ebbtide.app.thinking import CLOSE, OPEN
 from ebbtide.engine.messages import Finished
@@ -127,6 +127,15 @@ class ChatKeeper:
     def withdrew(self, message: Message) -> None:
         if message.key:
             self.store.withdraw_message(message.key)
+        if self.chat is not None and message.parent is None and self.chat.title == title_of(message.text):
+            self._drop_if_empty(self.chat.id)
+
+    def _drop_if_empty(self, chat_id: str) -> None:
+        """A chat that its only question has left is none, unless somebody gave it a name."""
+        if not self.store.whole_tree(chat_id):
+            self.store.delete_chat(chat_id)
+            self.chat = None
+            self.store.set_open_chat(NEW_CHAT)
 
     @never_raises
     def shows(self, leaf: Message | None) -> None:

@@ -14,13 +14,14 @@ from ebbtide.app.session import error_of
 from ebbtide.app.store import State, memory_store
 from ebbtide.app.thinking import OPEN
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
-from ebbtide.engine.errors import EbbtideError
+from ebbtide.engine.errors import EbbtideError, UsageError
 from ebbtide.engine.messages import (
     Cancel,
     Command,
     Failed,
     Finished,
     Generate,
+    Ledger,
     Load,
     Loaded,
     Made,
@@ -47,6 +48,9 @@ class Phase(StrEnum):
     DIED = "engine died"
 
 
+AGAIN_TEMPERATURE = 0.7
+"""Of an answer that is wanted once more, where the setting is 0."""
+STAYS = "The model that was loaded is loaded again as it was."
 BUSY = {Phase.READING, Phase.ANSWERING, Phase.STOPPING}
 
 
@@ -84,6 +88,11 @@ class ChatSession:
         self.sampling = sampling or Sampling()
         self._request_id = 0
         self._waiting = False
+        self._memory: Memory | None = None
+        self._fallback: Load | None = None
+        """What was loaded before a reload that may fail."""
+        self._again = 0
+        """How many answers to the same question there are already."""
 
     @property
     def busy(self) -> bool:
@@ -98,13 +107,11 @@ class ChatSession:
     @property
     def memory(self) -> Memory | None:
         """The latest ledger that is known."""
-        if self.snapshot is not None:
-            return self.snapshot.memory
-        return self.loaded.memory if self.loaded is not None else None
+        return self._memory
 
     def start(self) -> None:
         """Start the engine (or first the fetcher) and load. Main thread only: see EngineClient."""
-        self.error, self.progress, self.snapshot = None, None, None
+        self.error, self.progress, self.snapshot, self._memory = None, None, None, None
         if self._fetcher is not None:
             self.phase = Phase.FETCHING
             self._fetcher.restart()
@@ -133,8 +140,10 @@ class ChatSession:
         return self.ask(text)
 
     def regenerate(self, message: Message) -> None:
-        """Have a question (or the question of an answer) answered once more."""
-        self.conversation.leaf = message if message.role == "user" else message.parent
+        """Have a question (or the question of an answer) answered once more, in other words."""
+        question = message if message.role == "user" else message.parent
+        self.conversation.leaf = question
+        self._again = len(question.children) if question is not None else 0
         self._want_answer()
 
     def switch(self, message: Message, step: int) -> None:
@@ -164,6 +173,7 @@ class ChatSession:
         conversation = self.keeper.load(chat_id)
         self._forget_request()
         self.conversation = conversation
+        self.snapshot = None
         self.system = self.keeper.system or self.system
 
     def fork(self, message: Message) -> None:
@@ -195,6 +205,7 @@ class ChatSession:
         """Begin a new chat; an answer in progress is stopped, what it has said stays in the old one."""
         self._forget_request()
         self.conversation = self.keeper.begin()
+        self.snapshot = None
 
     def _forget_request(self) -> None:
         """Leave the chat: nothing of its request is heard any more."""
@@ -209,6 +220,7 @@ class ChatSession:
         """Load another model, or the same with another budget; the chat stays."""
         if self.phase in BUSY:
             self._forget_request()
+        self._fallback = self.load if self.phase is Phase.READY else None
         self.load = load
         self.snapshot, self.loaded = None, None
         self.start()
@@ -222,6 +234,8 @@ class ChatSession:
         match event:
             case Progress():
                 self.progress = event
+            case Ledger():
+                self._memory = event.memory
             case Loaded():
                 self._on_loaded(event)
             case Died():
@@ -265,8 +279,18 @@ class ChatSession:
         if question is not None:
             self.keeper.answer_begins(question)
         system = [Turn("system", self.system)] if self.system else []
-        self._engine.send(
-            Generate(self._request_id, turns=[*system, *self.conversation.sent], sampling=self.sampling)
+        turns, sampling = [*system, *self.conversation.sent], self._next_sampling()
+        self._engine.send(Generate(self._request_id, turns=turns, sampling=sampling))
+
+    def _next_sampling(self) -> Sampling:
+        """As set; but an answer that is wanted once more is drawn anew, else it would be the same again."""
+        again, self._again = self._again, 0
+        if not again:
+            return self.sampling
+        return msgspec.structs.replace(
+            self.sampling,
+            temperature=self.sampling.temperature or AGAIN_TEMPERATURE,
+            seed=self.sampling.seed + again,
         )
 
     def take_back(self) -> str:
@@ -290,6 +314,7 @@ class ChatSession:
 
     def _on_loaded(self, event: Loaded) -> None:
         self.loaded, self.progress, self.phase = event, None, Phase.READY
+        self._memory, self._fallback = event.memory, None
         self.keeper.model = event.name
         self.keeper.settings_changed()
         if self._waiting:
@@ -314,9 +339,9 @@ class ChatSession:
                 if self.phase is Phase.READING:
                     self.phase = Phase.ANSWERING
             case Snapshot():
-                self.snapshot = event
+                self.snapshot, self._memory = event, event.memory
             case Finished():
-                self.finished = event
+                self.finished, self._memory = event, event.memory
                 self.partial = event.text
                 self._keep_partial("stopped" if event.finish_reason == "cancelled" else "complete", event)
                 self.phase = Phase.READY
@@ -330,7 +355,12 @@ class ChatSession:
 
     def _fail(self, error: EbbtideError) -> None:
         self.error, self.progress, self.phase = error, None, Phase.FAILED
-        if self._waiting:
+        fallback, self._fallback = self._fallback, None
+        if fallback is not None and not self.needs_pack:
+            self.load = fallback
+            self.start()
+            self.error = UsageError(str(error), hint=f"{error.hint} {STAYS}")
+        elif self._waiting:
             self._withdraw()
 
     def _keep_partial(self, state: State, finished: Finished | None = None) -> None:

@@ -11,7 +11,7 @@ HELP = """\
 Enter   send                     Ctrl+C   stop the answer; at the prompt: quit
 
 /new    begin a new chat         /pack    make a pack (paging from disk)
-/help   this text                /bye     quit"""
+/help   this text                /quit    quit (also /bye, /exit, Ctrl+D)"""
 """Of the plain chat; the screen makes its own from the registry of commands."""
 
 

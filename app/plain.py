@@ -1,6 +1,7 @@
 """`ebbtide --plain`: the chat line by line, for terminals and pipes that want no full screen."""
 
 import io
+import re
 import sys
 from collections.abc import Callable
 
@@ -13,6 +14,8 @@ from ebbtide.engine.messages import Finished, Loaded, Progress, Token
 
 WAKE_S = 1.0
 PROMPT = "> "
+ENDS = ("/quit", "/bye", "/exit")
+_COMMAND = re.compile(r"/[a-z]+$")
 
 
 class PlainChat:
@@ -26,13 +29,13 @@ class PlainChat:
         self._read = read
 
     def run(self) -> None:
-        """Chat until the input ends or says /bye. Ctrl+C stops an answer; at the prompt it ends the chat."""
+        """Chat until the input ends or says /quit. Ctrl+C stops an answer; at the prompt it ends the chat."""
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")  # a byte that is no UTF-8 does not end the chat
         try:
             self._session.start()
             self._until_idle()
-            while (text := self._next_line()) is not None and text.strip() != "/bye":
+            while (text := self._next_line()) is not None and text.strip() not in ENDS:
                 self._take(text)
         finally:
             self._session.close()
@@ -52,6 +55,8 @@ class PlainChat:
         elif word == "/pack":
             self._session.reload_with_pack()
             self._until_idle()
+        elif _COMMAND.match(word):
+            note(f"There is no command {word} here; /help lists them.")
         elif word:
             self._session.ask(whole_text(text))
             self._until_idle()

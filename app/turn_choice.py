@@ -103,9 +103,10 @@ class TurnChoice:
             turn.set_class(turn is chosen, "-chosen")
 
     def _hint(self, turn: Entry) -> str:
-        parts = [f"turn {self._at + 1}/{len(self._turns())}", "e edit", "r again", "f fork", "c copy"]
+        parts = [f"↑↓ turn {self._at + 1}/{len(self._turns())}", "Esc back"]
+        parts += ["e edit", "r again", "f fork", "c copy"]
         if turn.version.total > 1:
             parts.append("←→ versions")
         if turn.message is not None and code_blocks(text_of_turn(turn)):
             parts.append("1-9 code")
-        return "  ".join([*parts, "x omit", "Enter unfold", "Esc back"])
+        return "  ".join([*parts, "x omit", "Enter unfold"])

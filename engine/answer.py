@@ -173,6 +173,7 @@ class Answerer:
             decode_tok_s=request.clock.decode_tok_s,
             prefill_tok_s=request.clock.prefill_tok_s,
             memory=runtime.memory(),
+            at_s=time.monotonic(),
             expert_hits=runtime.pager.hits if runtime.pager is not None else 0,
             expert_misses=runtime.pager.misses if runtime.pager is not None else 0,
         )

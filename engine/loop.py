@@ -83,6 +83,7 @@ class Engine:
             self._watcher.watch(command)
         elif isinstance(command, m.Pin | m.Evict):
             self._emit(by_hand(self._runtime, command))
+            self._tell_memory()
         elif isinstance(command, m.Clear) and self._runtime is not None:
             self._runtime.forget()
 
@@ -173,6 +174,12 @@ class Engine:
         self._warming.work(look)
         if self._warming.over:
             self._warming = None
+            self._tell_memory()
+
+    def _tell_memory(self) -> None:
+        """Between requests nothing else does."""
+        if self._runtime is not None and self._answer is None:
+            self._emit(m.Ledger(self._runtime.memory()))
 
     def _guard(self, command: m.Command, action: Callable[[m.Command], None]) -> None:
         """Run `action`; a failure ends the request (or the load) with a `Failed` event, not the engine."""

@@ -191,6 +191,8 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot"):
     expert_hits: int = 0
     """Routed (layer, expert) pairs found resident, and not found, since the load."""
     expert_misses: int = 0
+    at_s: float = 0.0
+    """The engine's monotonic clock: what passed between two snapshots, however late they arrive."""
 
 
 class Residency(msgspec.Struct, frozen=True, tag="residency"):
@@ -237,6 +239,12 @@ class Decision(msgspec.Struct, frozen=True, tag="decision"):
     """"budget", "warm", "prefill", "answer", "kv", "prefix", "unpin", "pin", "evict" or "refused"."""
     sentence: str
     numbers: dict[str, float] = {}
+
+
+class Ledger(msgspec.Struct, frozen=True, tag="ledger"):
+    """Memory after something that was done between requests: read ahead, pinned, evicted."""
+
+    memory: Memory
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -287,5 +295,16 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
 
 Command = Load | Generate | Cancel | Score | Clear | Watch | Pin | Evict | Shutdown
 Event = (
-    Progress | Loaded | Failed | Token | Snapshot | Residency | Machine | Decision | Finished | Scored | Made
+    Progress
+    | Loaded
+    | Failed
+    | Token
+    | Snapshot
+    | Ledger
+    | Residency
+    | Machine
+    | Decision
+    | Finished
+    | Scored
+    | Made
 )

@@ -9,7 +9,16 @@ from collections import deque
 from ebbtide.app.panel.traces import Recorder, Traces
 from ebbtide.engine.client import ClientEvent, Died
 from ebbtide.engine.frames import Frame
-from ebbtide.engine.messages import Decision, Finished, Loaded, Machine, Memory, Residency, Snapshot
+from ebbtide.engine.messages import (
+    Decision,
+    Finished,
+    Ledger,
+    Loaded,
+    Machine,
+    Memory,
+    Residency,
+    Snapshot,
+)
 
 DECISIONS_KEPT = 200
 
@@ -42,6 +51,8 @@ class PanelFeed:
             case Snapshot():
                 self.snapshot, self.memory = event, event.memory
                 self._recorder.take(event, time.monotonic() if now is None else now)
+            case Ledger():
+                self.memory = event.memory
             case Residency():
                 self.residency, self.memory = event, event.memory
             case Machine():

@@ -64,11 +64,17 @@ class Recorder:
         self._most: dict[str, float] = {}
 
     def take(self, snapshot: Snapshot, now: float) -> None:
-        """Record what happened since the snapshot before, if that belongs to the same request."""
+        """Record what happened since the snapshot before, if that belongs to the same request.
+
+        How long it took is the engine's to say: on a busy machine two snapshots may arrive at once.
+        """
         before, self._last = self._last, (now, snapshot)
-        if before is None or before[1].request_id != snapshot.request_id or now <= before[0]:
+        if before is None or before[1].request_id != snapshot.request_id:
             return
-        self._spread(before[0], now, before[1], snapshot)
+        timed = before[1].at_s > 0.0 and snapshot.at_s > 0.0
+        took = snapshot.at_s - before[1].at_s if timed else now - before[0]
+        if took > 0.0:
+            self._spread(now - took, now, before[1], snapshot)
         self._forget(int(now) - SECONDS)
 
     def _spread(self, start: float, end: float, old: Snapshot, new: Snapshot) -> None:

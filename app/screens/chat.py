@@ -362,6 +362,7 @@ class ChatScreen(Screen[None]):
         self.session.stop()
         if not self.session.busy:
             await self._answer_ended("Taken back.")
+            self._give_back()
         self._show_queue()
 
     def _twice(self, key: str, hint: str) -> bool:
@@ -430,6 +431,7 @@ class ChatScreen(Screen[None]):
         match event:
             case Finished():
                 await self._answer_ended(describe_end(event))
+                self._give_back()
                 if event.finish_reason == "context":
                     self._offer_ways_out()
                 await self.send_next()
@@ -437,10 +439,9 @@ class ChatScreen(Screen[None]):
                 self.queue.hold()
                 await self._answer_ended(describe_error(self.session), "error")
                 self._show_queue()
+                self._give_back()
                 if isinstance(self.session.error, ContextError):
                     self._offer_ways_out(asked)
-                else:
-                    self._give_back()
             case Loaded():
                 await self.turns.sync()
                 for notice in event.notices:
@@ -474,6 +475,8 @@ class ChatScreen(Screen[None]):
         asked = question or (last.content if last is not None else "")
 
         async def go(way: str) -> None:
+            if question and way in ("trim", "fork"):
+                self.prompt.text = ""  # it was put back there, in case nothing is chosen
             if way == "trim":
                 await self.leave_out(messages_to_leave_out(self.session, question))
                 if question:
@@ -483,9 +486,7 @@ class ChatScreen(Screen[None]):
             elif way == "fork":
                 await self.new_chat()
                 await self._ask(asked)
-            elif question:
-                self.prompt.put(question)
-            else:
+            elif not question:
                 await self._edit_last()
 
         self.pick("The context is full", context_choices(self.session, question), go)

@@ -31,7 +31,7 @@ def status_of(session: ChatSession, fallback_name: str) -> Status:
     reading = session.phase is Phase.READING
     detail = describe_progress(session)
     if reading and snapshot is not None and snapshot.prompt_tokens:
-        detail = f"{snapshot.prompt_done:,} of {snapshot.prompt_tokens:,} tokens"
+        detail = f"{snapshot.prompt_done:,}/{snapshot.prompt_tokens:,}"
     speed = 0.0 if snapshot is None else (snapshot.prefill_tok_s if reading else snapshot.decode_tok_s)
     return Status(
         name=safe_line(loaded.name if loaded is not None else fallback_name),

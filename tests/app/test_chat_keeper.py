@@ -71,7 +71,17 @@ def test_an_answer_that_never_came_leaves_the_question(store: ChatStore) -> None
     assert last(store) == "complete||q"
     assert conversation.leaf is not None
     keeper.withdrew(conversation.leaf)
-    assert store.whole_tree(store.list_chats()[0].id) == []
+    assert store.list_chats() == [], "a chat of nothing is none"
+
+
+def test_a_chat_with_a_name_of_its_own_stays_without_its_question(store: ChatStore) -> None:
+    keeper = ChatKeeper(store)
+    conversation = begun(keeper)
+    keeper.rename("mine")
+    keeper.answer_dropped()
+    assert conversation.leaf is not None
+    keeper.withdrew(conversation.leaf)
+    assert [chat.title for chat in store.list_chats()] == ["mine"]
 
 
 def test_a_chat_that_was_deleted_elsewhere_does_not_end_this_one(store: ChatStore) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.app.chat_session import ChatSession, Phase
+from ebbtide.app.chat_session import AGAIN_TEMPERATURE, ChatSession, Phase
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.messages import (
     Cancel,
@@ -12,6 +12,7 @@ from ebbtide.engine.messages import (
     Finished,
     FinishReason,
     Generate,
+    Ledger,
     Load,
     Loaded,
     Made,
@@ -194,3 +195,56 @@ def test_a_failed_fetch_is_tried_again_with_the_next_question(
     assert phase_of(session) is Phase.FAILED and session.error is not None
     session.ask("hi")
     assert fetcher.starts == 2 and phase_of(session) is Phase.FETCHING
+
+
+def test_the_same_question_again_is_drawn_anew(session: ChatSession, client: RecordingClient) -> None:
+    feed(session, LOADED)
+    question = session.ask("name a colour")
+    for times, (temperature, seed) in enumerate([(0.0, 0), (AGAIN_TEMPERATURE, 1), (AGAIN_TEMPERATURE, 2)]):
+        request = client.last_request
+        assert (request.sampling.temperature, request.sampling.seed) == (temperature, seed), times
+        feed(session, finished(request.request_id, f"blue {times}"))
+        session.regenerate(question)
+    feed(session, finished(client.last_request.request_id, "blue 3"))
+    session.ask("and now?")
+    assert client.last_request.sampling == session.sampling, "only the repetition is drawn anew"
+
+
+def test_a_reload_that_fails_goes_back_to_what_was_loaded(
+    session: ChatSession, client: RecordingClient
+) -> None:
+    feed(session, LOADED)
+    before = session.load
+    session.reload(Load("/tiny.gguf", budget="1MiB"))
+    session.ask("still there?")
+    feed(session, Failed(0, "a budget of 1 MiB is too small", "Give 150 MiB.", 4))
+    assert session.load == before and phase_of(session) is Phase.LOADING and client.sent[-1] == before
+    assert session.error is not None and "loaded again" in session.error.hint
+    feed(session, LOADED)
+    assert client.last_request.turns[-1] == Turn("user", "still there?")
+
+
+def test_a_first_load_that_fails_has_nothing_to_go_back_to(session: ChatSession) -> None:
+    feed(session, Failed(0, "the file is corrupt", "Fetch it again.", 3))
+    session.reload(Load("/other.gguf"))
+    feed(session, Failed(0, "the file is corrupt", "Fetch it again.", 3))
+    assert phase_of(session) is Phase.FAILED and session.load.path == "/other.gguf"
+
+
+def test_memory_between_requests(session: ChatSession) -> None:
+    feed(session, LOADED, Ledger(Memory(expert_bytes=5)))
+    assert session.memory == Memory(expert_bytes=5)
+    session.ask("hi")
+    feed(session, finished(session._request_id, "ho"))
+    assert session.memory == Memory()
+
+
+def test_a_question_without_a_word_is_given_back_once(session: ChatSession, client: RecordingClient) -> None:
+    feed(session, LOADED)
+    session.ask("keep me")
+    session.stop()
+    feed(session, finished(client.last_request.request_id, "", "cancelled"))
+    assert (session.take_back(), session.take_back()) == ("keep me", "")
+    session.ask("again")
+    feed(session, finished(client.last_request.request_id, "an answer"))
+    assert session.take_back() == ""

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ebbtide.app.panel.accounts import engine_parts, machine_parts, process_account
 from ebbtide.app.panel.grid import Place
@@ -23,6 +24,16 @@ def test_rates_come_from_differences() -> None:
     assert traces.moved_bytes_s.now == pytest.approx(4 * MIB)
     assert traces.misses_per_token == pytest.approx(1) and traces.bytes_per_token == pytest.approx(MIB / 10)
     assert len(traces.decode_tok_s.values) == SECONDS and traces.decode_tok_s.values[0] is None
+
+
+def test_snapshots_that_arrive_late_and_together_do_not_raise_the_speed() -> None:
+    """40 tok/s by the engine's clock; the application was busy and got several at once."""
+    recorder = Recorder()
+    for step in range(9):
+        arrived = 100.0 + step / 4 if step < 4 else 102.0 + step / 1000
+        made = structs.replace(snapshot(step * 10, 0, 0, 0), at_s=7.0 + step / 4)
+        recorder.take(made, arrived)
+    assert recorder.traces(102.5).decode_tok_s.most == pytest.approx(40)
 
 
 def test_time_between_requests_counts_for_nothing() -> None:
