@@ -9,6 +9,7 @@ from typing import Self
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.widget import MountError
 from textual.widgets import Static
 
 from ebbtide.app.answer_content import AnswerContent
@@ -173,8 +174,13 @@ class AnswerTurn(Entry):
     async def draw(self) -> None:
         """Show what has come since the last call; nothing in between is ever on the screen."""
         async with self._drawing:
-            if self._has_parts and not self._is_whole:
-                await self._draw_news()
+            if self._has_parts and not self._is_whole and self.is_attached:
+                try:
+                    await self._draw_news()
+                except MountError:
+                    # Taken from the screen in the middle: a fresh turn draws itself from the start.
+                    if self.parts[-1].is_attached:
+                        raise
 
     async def _draw_news(self) -> None:
         ended = self.content.ended  # it may end while this is drawn; then the next call draws the rest

@@ -1,10 +1,12 @@
 """The transcript alone: what streaming shows, and where the view stands meanwhile."""
 
+import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Markdown
 
 from ebbtide.app.chat_app import ChatApp
+from ebbtide.app.markdown_parts import PART_BLOCKS
 from ebbtide.app.themes import DARK, install_themes
 from ebbtide.app.widgets.transcript import Transcript
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
@@ -98,6 +100,20 @@ async def test_streamed_markdown_ends_like_markdown_rendered_at_once() -> None:
         assert source == DOCUMENT
         assert streamed == host.lines()
         assert any("Last words" in line for line in streamed)
+
+
+async def test_a_turn_that_is_taken_away_while_it_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def taken_away(turn: AnswerTurn) -> None:
+        await turn.remove()
+
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        answer = await new_answer(pilot, host)
+        monkeypatch.setattr(AnswerTurn, "_draw_thinking", taken_away)
+        answer.push("one\n\n" * (PART_BLOCKS + 1))
+        await answer.draw()
+        assert not answer.is_attached
+        await answer.draw()
 
 
 async def test_an_open_block_is_plain_text_until_it_closes() -> None:
