@@ -57,6 +57,7 @@ class ChatKeeper:
     def begin(self) -> Conversation:
         """Leave the chat for a new one."""
         self.chat = None
+        self.system = self.preset = ""
         self.store.set_open_chat(NEW_CHAT)
         return Conversation()
 

@@ -84,7 +84,7 @@ class ChatSession:
         """The question that got no word, until somebody takes it (`take_back`)."""
         self._engine = engine
         self._fetcher = fetcher
-        self.system = system
+        self.system = self._usual_system = system
         self.sampling = sampling or Sampling()
         self._request_id = 0
         self._waiting = False
@@ -174,7 +174,7 @@ class ChatSession:
         self._forget_request()
         self.conversation = conversation
         self.snapshot = None
-        self.system = self.keeper.system or self.system
+        self.system = self.keeper.system or self._usual_system
 
     def fork(self, message: Message) -> None:
         """Go on in a new chat that shares the path down to `message`."""
@@ -202,9 +202,12 @@ class ChatSession:
             self._engine.send(command)
 
     def clear(self) -> None:
-        """Begin a new chat; an answer in progress is stopped, what it has said stays in the old one."""
+        """Begin a new chat, with the usual system prompt; an answer in progress is stopped, what it has said
+        stays in the old one.
+        """
         self._forget_request()
         self.conversation = self.keeper.begin()
+        self.system = self._usual_system
         self.snapshot = None
 
     def _forget_request(self) -> None:

@@ -25,6 +25,10 @@ def messages_to_leave_out(session: ChatSession, question: str = "") -> int:
 
 def context_choices(session: ChatSession, question: str = "") -> list[Choice]:
     """The ways out, the gentlest first."""
+    edit = Choice("edit", "Edit the last question", "the old one stays as a version")
+    context = session.loaded.ctx if session.loaded is not None else 0
+    if question and estimate_tokens(len(question.encode())) >= context:
+        return [edit]  # it is too long for any chat
     count = messages_to_leave_out(session, question)
     choices = []
     if count:
@@ -33,6 +37,6 @@ def context_choices(session: ChatSession, question: str = "") -> list[Choice]:
         )
     choices += [
         Choice("fork", "Ask in a new chat", "this one stays as it is"),
-        Choice("edit", "Edit the last question", "the old one stays as a version"),
+        edit,
     ]
     return choices

@@ -94,6 +94,18 @@ async def test_an_answer_that_the_context_cut_off_can_be_made_again_with_more_ro
         assert messages_to_leave_out(screen_of(pilot).session) == 2
 
 
+async def test_a_question_too_long_for_any_chat_can_only_be_edited() -> None:
+    async with chat_app(Script(ctx=40, request_failure=FULL)).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "long " * 100)
+        await until(pilot, lambda: isinstance(pilot.app.screen, Picker))
+        text = await shown(pilot, "The context is full", "Edit the last question")
+        assert "Ask in a new chat" not in text and "Leave the oldest" not in text
+        press(pilot, "escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
+        assert prompt_of(pilot).text.startswith("long long")
+
+
 async def test_the_meter_says_when_little_is_left() -> None:
     async with chat_app(Script(ctx=10)).run_test(size=(100, 40)) as pilot:
         await ready(pilot)

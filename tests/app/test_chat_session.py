@@ -248,3 +248,21 @@ def test_a_question_without_a_word_is_given_back_once(session: ChatSession, clie
     session.ask("again")
     feed(session, finished(client.last_request.request_id, "an answer"))
     assert session.take_back() == ""
+
+
+def test_a_system_prompt_of_one_chat_does_not_reach_the_next(
+    session: ChatSession, client: RecordingClient
+) -> None:
+    feed(session, LOADED)
+    session.system = session.keeper.system = "be a pirate"
+    session.ask("hi")
+    assert client.last_request.turns[0] == Turn("system", "be a pirate")
+    feed(session, finished(client.last_request.request_id, "arr"))
+    assert session.keeper.chat is not None
+    first = session.keeper.chat.id
+    session.clear()
+    session.ask("hi")
+    assert client.last_request.turns[0] == Turn("system", "be brief")
+    feed(session, finished(client.last_request.request_id, "hello"))
+    session.open(first)
+    assert session.system == "be a pirate"
