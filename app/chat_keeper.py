@@ -2,12 +2,12 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Concatenate, ParamSpec
 
 from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.conversation import Conversation, Message
-from ebbtide.app.store import NEW_CHAT, Chat, ChatStore, State, StoreError, title_of
+from ebbtide.app.store import NEW_CHAT, Chat, ChatStore, State, StoreError
 from ebbtide.app.store import Message as Record
 from ebbtide.app.thinking import CLOSE, OPEN
 from ebbtide.engine.messages import Finished
@@ -49,6 +49,8 @@ class ChatKeeper:
         self._saved_at = float("-inf")
         self._saved = (0, 0, 0)
         """Epoch, and how much of the thinking and of the answer is in the store."""
+        self._queued: tuple[str, tuple[str, ...]] = (NEW_CHAT, ())
+        """The chat, and the questions that the store knows to wait in it."""
 
     @property
     def draft_key(self) -> str:
@@ -57,6 +59,7 @@ class ChatKeeper:
     def begin(self) -> Conversation:
         """Leave the chat for a new one."""
         self.chat = None
+        self._queued = (NEW_CHAT, ())
         self.system = self.preset = ""
         self.store.set_open_chat(NEW_CHAT)
         return Conversation()
@@ -128,12 +131,13 @@ class ChatKeeper:
     def withdrew(self, message: Message) -> None:
         if message.key:
             self.store.withdraw_message(message.key)
-        if self.chat is not None and message.parent is None and self.chat.title == title_of(message.text):
+        if self.chat is not None and message.parent is None:
             self._drop_if_empty(self.chat.id)
 
     def _drop_if_empty(self, chat_id: str) -> None:
-        """A chat that its only question has left is none, unless somebody gave it a name."""
-        if not self.store.whole_tree(chat_id):
+        """A chat that its only question has left is none, unless a person gave it a name."""
+        if not self.store.whole_tree(chat_id) and not self.store.get_chat(chat_id).is_named:
+            self._move_queue(NEW_CHAT)
             self.store.delete_chat(chat_id)
             self.chat = None
             self.store.set_open_chat(NEW_CHAT)
@@ -159,6 +163,30 @@ class ChatKeeper:
     def load_draft(self) -> str:
         return self.store.load_draft(self.draft_key)
 
+    @never_raises
+    def save_queue(self, questions: Sequence[str]) -> None:
+        """The questions that wait for the answer to end.
+
+        Nothing is written where nothing has changed: another app may have a queue of its own in this chat.
+        """
+        now = (self.draft_key, tuple(questions))
+        if now != self._queued:
+            self.store.save_queue(*now)
+            self._queued = now
+
+    def load_queue(self) -> list[str]:
+        questions = self.store.load_queue(self.draft_key)
+        self._queued = (self.draft_key, tuple(questions))
+        return questions
+
+    def _move_queue(self, to: str) -> None:
+        """The questions that wait go on waiting, in the chat that begins or in the one that is not yet."""
+        before, questions = self._queued
+        if questions:
+            self.store.save_queue(to, questions)
+            self.store.save_queue(before, [])
+        self._queued = (to, questions)
+
     def rename(self, title: str) -> None:
         """Give the chat a title; one that has not begun begins with it."""
         chat = self._begun()
@@ -178,6 +206,7 @@ class ChatKeeper:
             self.chat = self.store.create_chat(model=self.model, preset=self.preset, system=self.system)
             self.store.set_open_chat(self.chat.id)
             self.store.save_draft(NEW_CHAT, "")  # it was this chat's
+            self._move_queue(self.chat.id)
         return self.chat
 
     def _add(self, message: Message) -> Record:

@@ -19,8 +19,9 @@
     leave out   store.set_left_out(ids, True): kept from the model, see `Message.left_out`
     switch      leaf = store.leaf_below(sibling_id); store.set_active(chat.id, leaf); store.path(leaf)
                 `branches(leaf)` has, for every message of a path with alternatives, their ids: "2 of 3"
-    fork        store.fork(message_id): a new chat with a copy of the path
+    fork        store.fork(message_id): a new chat with a copy of the path, "Title (2)"
     drafts      store.save_draft(chat.id or NEW_CHAT, text), load_draft; an empty text removes it
+    queue       store.save_queue(chat.id or NEW_CHAT, questions), load_queue: what waits for an answer to end
     history     store.history(limit, containing): what was asked in all chats, for Up and Ctrl+R
     search      store.search(query): hits with snippets; show one with leaf_below(hit.message_id)
     lists       list_chats, get_chat, rename_chat, set_chat_settings, delete_chat, siblings, stats

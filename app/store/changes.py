@@ -18,7 +18,9 @@ def add_message(connection: sqlite3.Connection, message: Message) -> None:
     tree.insert(connection, message)
     chats.set_head(connection, chat.id, message.id)
     if message.role == "user" and not chat.title:
-        chats.set_title(connection, chat.id, titles.title_of(message.content), message.created_ms)
+        chats.set_title(
+            connection, chat.id, titles.title_of(message.content), message.created_ms, is_named=False
+        )
     chats.touch(connection, chat.id, message.created_ms)
 
 

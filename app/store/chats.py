@@ -2,6 +2,7 @@
 
 import difflib
 import sqlite3
+from typing import Any
 
 import msgspec
 
@@ -10,7 +11,7 @@ from ebbtide.app.store.records import Chat
 
 COLUMNS = """
     id, title, created_ms, updated_ms, model, preset, system, head_id,
-    (SELECT count(*) FROM messages WHERE chat_id = chats.id)
+    (SELECT count(*) FROM messages WHERE chat_id = chats.id), is_named
 """
 NEAREST = 3
 LIKENESS = 0.5
@@ -19,8 +20,8 @@ LIKENESS = 0.5
 def create(connection: sqlite3.Connection, chat: Chat) -> None:
     connection.execute(
         """
-        INSERT INTO chats (id, title, created_ms, updated_ms, model, preset, system, head_id)
-        VALUES (:id, :title, :created_ms, :updated_ms, :model, :preset, :system, :head_id)
+        INSERT INTO chats (id, title, created_ms, updated_ms, model, preset, system, head_id, is_named)
+        VALUES (:id, :title, :created_ms, :updated_ms, :model, :preset, :system, :head_id, :is_named)
         """,
         msgspec.structs.asdict(chat),
     )
@@ -36,7 +37,7 @@ def get(connection: sqlite3.Connection, chat_id: str) -> Chat:
 
 def find(connection: sqlite3.Connection, chat_id: str) -> Chat | None:
     row = connection.execute(f"SELECT {COLUMNS} FROM chats WHERE id = ?", (chat_id,)).fetchone()
-    return Chat(*row) if row else None
+    return _chat(row) if row else None
 
 
 def newest(connection: sqlite3.Connection, limit: int, offset: int) -> list[Chat]:
@@ -44,7 +45,7 @@ def newest(connection: sqlite3.Connection, limit: int, offset: int) -> list[Chat
     rows = connection.execute(
         f"SELECT {COLUMNS} FROM chats ORDER BY updated_ms DESC, id DESC LIMIT ? OFFSET ?", (limit, offset)
     )
-    return [Chat(*row) for row in rows]
+    return [_chat(row) for row in rows]
 
 
 def count_all(connection: sqlite3.Connection) -> tuple[int, int]:
@@ -55,9 +56,15 @@ def count_all(connection: sqlite3.Connection) -> tuple[int, int]:
     return chats, messages
 
 
-def set_title(connection: sqlite3.Connection, chat_id: str, title: str, at_ms: int) -> None:
-    """Raises UnknownChat."""
-    _update(connection, chat_id, "title = ?, updated_ms = ?", title, at_ms)
+def titles(connection: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in connection.execute("SELECT title FROM chats")}
+
+
+def set_title(
+    connection: sqlite3.Connection, chat_id: str, title: str, at_ms: int, *, is_named: bool
+) -> None:
+    """`is_named`: a person gave it. Raises UnknownChat."""
+    _update(connection, chat_id, "title = ?, is_named = ?, updated_ms = ?", title, is_named, at_ms)
 
 
 def set_settings(connection: sqlite3.Connection, chat_id: str, model: str, preset: str, system: str) -> None:
@@ -76,11 +83,17 @@ def touch(connection: sqlite3.Connection, chat_id: str, at_ms: int) -> None:
 
 
 def delete(connection: sqlite3.Connection, chat_id: str) -> None:
-    """The chat, its messages and its draft. Raises UnknownChat."""
+    """The chat, its messages, and what was not sent yet. Raises UnknownChat."""
     get(connection, chat_id)
     connection.execute("DELETE FROM messages WHERE chat_id = ?", (chat_id,))
     connection.execute("DELETE FROM drafts WHERE chat_id = ?", (chat_id,))
+    connection.execute("DELETE FROM queued WHERE chat_id = ?", (chat_id,))
     connection.execute("DELETE FROM chats WHERE id = ?", (chat_id,))
+
+
+def _chat(row: tuple[Any, ...]) -> Chat:
+    values = dict(zip(Chat.__struct_fields__, row, strict=True))
+    return Chat(**values | {"is_named": bool(values["is_named"])})
 
 
 def _update(connection: sqlite3.Connection, chat_id: str, what: str, *values: object) -> None:

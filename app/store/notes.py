@@ -1,6 +1,9 @@
-"""Small texts that must survive: drafts of what is not sent yet, what was sent before, which chat is open."""
+"""Small texts that must survive: what is not sent yet (drafts, queued questions), what was sent before, which
+chat is open.
+"""
 
 import sqlite3
+from collections.abc import Sequence
 
 from ebbtide.app.store import chats
 from ebbtide.app.store.records import Chat
@@ -22,6 +25,19 @@ def load_draft(connection: sqlite3.Connection, chat_id: str) -> str:
     """Empty when there is none."""
     row = connection.execute("SELECT text FROM drafts WHERE chat_id = ?", (chat_id,)).fetchone()
     return str(row[0]) if row else ""
+
+
+def save_queue(connection: sqlite3.Connection, chat_id: str, questions: Sequence[str]) -> None:
+    """In the place of those that waited before."""
+    connection.execute("DELETE FROM queued WHERE chat_id = ?", (chat_id,))
+    rows = [(chat_id, number, text) for number, text in enumerate(questions)]
+    connection.executemany("INSERT INTO queued VALUES (?, ?, ?)", rows)
+
+
+def load_queue(connection: sqlite3.Connection, chat_id: str) -> list[str]:
+    """First to be sent first."""
+    rows = connection.execute("SELECT text FROM queued WHERE chat_id = ? ORDER BY number", (chat_id,))
+    return [str(row[0]) for row in rows]
 
 
 def history(connection: sqlite3.Connection, limit: int, containing: str) -> list[str]:

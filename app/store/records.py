@@ -30,6 +30,8 @@ class Chat(msgspec.Struct, frozen=True):
     """The leaf of the branch that is shown; None = nothing is shown yet."""
     message_count: int
     """All messages of the tree, also those on other branches."""
+    is_named: bool = False
+    """A person gave the title; otherwise the first question did."""
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -56,10 +56,25 @@ FIRST = (
     "CREATE TABLE marks (name TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)",
 )
 
-TABLES = ("chats", "messages", "drafts", "marks")
+SECOND = (
+    # Who gave a chat its title is not known of older chats: as if a person had, so that none is lost.
+    "ALTER TABLE chats ADD COLUMN is_named INTEGER NOT NULL DEFAULT 0",
+    "UPDATE chats SET is_named = 1 WHERE title <> ''",
+    # Questions that wait for the answer before them, first to be sent first.
+    """
+    CREATE TABLE queued (
+        chat_id TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (chat_id, number)
+    )
+    """,
+)
+
+TABLES = ("chats", "messages", "drafts", "marks", "queued")
 """What people would miss, other than the search index."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST,)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND)
 """Statements that lead from version n to n + 1. Never change one that was released: append."""
 
 

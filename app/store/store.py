@@ -75,6 +75,7 @@ class ChatStore:
             system=whole_text(system),
             head_id=None,
             message_count=0,
+            is_named=bool(title),
         )
         self._database.write(lambda connection: chats.create(connection, chat))
         return chat
@@ -89,7 +90,7 @@ class ChatStore:
 
     def rename_chat(self, chat_id: str, title: str) -> None:
         given, now = titles.given_title(title), now_ms()
-        self._database.write(lambda connection: chats.set_title(connection, chat_id, given, now))
+        self._database.write(lambda c: chats.set_title(c, chat_id, given, now, is_named=bool(given)))
 
     def set_chat_settings(self, chat_id: str, *, model: str, preset: str, system: str) -> None:
         """What the chat is continued with."""
@@ -223,10 +224,15 @@ class ChatStore:
         self._database.write(lambda connection: changes.set_active(connection, chat_id, leaf_id))
 
     def fork(self, message_id: int) -> Chat:
-        """A new chat that holds a copy of the path down to `message_id`, with the same title and settings."""
+        """A new chat that holds a copy of the path down to `message_id`, with the same settings.
+
+        Its title is the same with the next free number: "Sky (2)".
+        """
         path = self.path(message_id)
         now = now_ms()
-        chat = msgspec.structs.replace(self.get_chat(path[0].chat_id), created_ms=now, updated_ms=now)
+        origin = self.get_chat(path[0].chat_id)
+        title = titles.numbered_title(origin.title, self._database.read(chats.titles))
+        chat = msgspec.structs.replace(origin, title=title, is_named=False, created_ms=now, updated_ms=now)
         return self.add_chat(chat, path, head_id=message_id)
 
     def add_chat(self, chat: Chat, messages: Iterable[Message], head_id: int | None) -> Chat:
@@ -239,7 +245,7 @@ class ChatStore:
         """All messages of a chat, parents before children."""
         return self._database.read(lambda connection: tree.whole(connection, chat_id))
 
-    # --- drafts, history, search
+    # --- drafts, queued questions, history, search
 
     def save_draft(self, chat_id: str, text: str) -> None:
         """Keep text that is not sent yet, for a chat or for `NEW_CHAT`; an empty text removes the draft."""
@@ -248,6 +254,15 @@ class ChatStore:
 
     def load_draft(self, chat_id: str) -> str:
         return self._database.read(lambda connection: notes.load_draft(connection, chat_id))
+
+    def save_queue(self, chat_id: str, questions: Iterable[str]) -> None:
+        """Keep the questions that wait to be sent, for a chat or for `NEW_CHAT`, instead of those before."""
+        whole = [whole_text(text) for text in questions]
+        self._database.write(lambda connection: notes.save_queue(connection, chat_id, whole))
+
+    def load_queue(self, chat_id: str) -> list[str]:
+        """First to be sent first."""
+        return self._database.read(lambda connection: notes.load_queue(connection, chat_id))
 
     def history(self, limit: int = 100, containing: str = "") -> list[str]:
         """What the person wrote in all chats, the latest first, each text once; case does not matter."""

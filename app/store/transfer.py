@@ -105,6 +105,7 @@ def import_json(store: ChatStore, text: str | bytes) -> Chat:
         system=whole_text(file.system),
         head_id=file.head,
         message_count=len(file.messages),
+        is_named=bool(file.title),
     )
     return store.add_chat(chat, [_from_file(message) for message in file.messages], file.head)
 

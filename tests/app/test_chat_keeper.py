@@ -7,7 +7,7 @@ import pytest
 from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.chat_keeper import ChatKeeper
 from ebbtide.app.conversation import Conversation
-from ebbtide.app.store import ChatStore, memory_store
+from ebbtide.app.store import NEW_CHAT, ChatStore, memory_store
 
 
 class Clock:
@@ -82,6 +82,54 @@ def test_a_chat_with_a_name_of_its_own_stays_without_its_question(store: ChatSto
     assert conversation.leaf is not None
     keeper.withdrew(conversation.leaf)
     assert [chat.title for chat in store.list_chats()] == ["mine"]
+
+
+def test_a_name_that_is_the_question_is_a_name_all_the_same(store: ChatStore) -> None:
+    keeper = ChatKeeper(store)
+    conversation = begun(keeper)
+    keeper.rename("q")
+    keeper.answer_dropped()
+    assert conversation.leaf is not None
+    keeper.withdrew(conversation.leaf)
+    assert [chat.title for chat in store.list_chats()] == ["q"]
+
+
+def test_a_chat_whose_first_question_was_edited_goes_with_the_last_one(store: ChatStore) -> None:
+    keeper = ChatKeeper(store)
+    conversation = begun(keeper)
+    keeper.answer_dropped()
+    first = conversation.leaf
+    assert first is not None
+    conversation.leaf = None
+    keeper.asked(second := conversation.add("user", "another wording"))
+    keeper.withdrew(second)
+    keeper.withdrew(first)
+    assert store.list_chats() == [], "named after the first question, whatever was asked last"
+
+
+def test_queued_questions_go_with_the_chat_and_stay_when_it_is_none(store: ChatStore) -> None:
+    keeper = ChatKeeper(store)
+    keeper.load_queue()
+    conversation = begun(keeper)
+    keeper.save_queue(["next", "last"])
+    assert keeper.chat is not None and store.load_queue(keeper.chat.id) == ["next", "last"]
+    keeper.answer_dropped()
+    assert conversation.leaf is not None
+    keeper.withdrew(conversation.leaf)
+    assert keeper.chat is None and ChatKeeper(store).load_queue() == ["next", "last"]
+    keeper.asked(conversation.add("user", "next"))
+    assert keeper.chat is not None
+    assert store.load_queue(keeper.chat.id) == ["next", "last"] and store.load_queue(NEW_CHAT) == []
+
+
+def test_a_queue_that_has_not_changed_does_not_overwrite_that_of_another_app(store: ChatStore) -> None:
+    ours = ChatKeeper(store)
+    begun(ours)
+    assert ours.chat is not None
+    ours.save_queue([])
+    store.save_queue(ours.chat.id, ["of the other"])
+    ours.save_queue([])
+    assert store.load_queue(ours.chat.id) == ["of the other"]
 
 
 def test_a_chat_that_was_deleted_elsewhere_does_not_end_this_one(store: ChatStore) -> None:

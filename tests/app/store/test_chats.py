@@ -107,13 +107,37 @@ def test_removing_leaves_no_text_behind(store: ChatStore, file: Path) -> None:
     store.add_message(doomed.id, parent.id, "assistant", "plughsecret", thinking="frotzsecret")
     store.add_message(kept.id, None, "user", "hello")
     store.save_draft(doomed.id, "draftsecret")
+    store.save_queue(doomed.id, ["queuesecret"])
     assert store.search("xyzzysecret")
     store.delete_chat(doomed.id)
     assert store.search("xyzzysecret") == [] and store.load_draft(doomed.id) == ""
+    assert store.load_queue(doomed.id) == []
     assert [chat.id for chat in store.list_chats()] == [kept.id]
     bytes_left = file.read_bytes() + Path(f"{file}-wal").read_bytes()
-    for word in (b"xyzzysecret", b"plughsecret", b"frotzsecret", b"draftsecret"):
+    for word in (b"xyzzysecret", b"plughsecret", b"frotzsecret", b"draftsecret", b"queuesecret"):
         assert word not in bytes_left
+
+
+def test_queued_questions_are_kept_in_their_order(store: ChatStore, file: Path) -> None:
+    chat = store.create_chat()
+    store.save_queue(chat.id, [f"question {number}" for number in range(12)])
+    store.save_queue(NEW_CHAT, ["of no chat yet", "\ud800"])
+    with open_store(file) as other:
+        assert other.load_queue(chat.id) == [f"question {number}" for number in range(12)]
+        assert other.load_queue(NEW_CHAT) == ["of no chat yet", "\N{REPLACEMENT CHARACTER}"]
+    store.save_queue(chat.id, ["question 11"])
+    assert store.load_queue(chat.id) == ["question 11"] and len(store.load_queue(NEW_CHAT)) == 2
+
+
+def test_who_gave_the_title_is_known(store: ChatStore) -> None:
+    chat = store.create_chat()
+    store.add_message(chat.id, None, "user", "why?")
+    assert not store.get_chat(chat.id).is_named
+    store.rename_chat(chat.id, "why?")
+    assert store.get_chat(chat.id).is_named
+    store.rename_chat(chat.id, "")
+    assert not store.get_chat(chat.id).is_named
+    assert store.create_chat(title="mine").is_named
 
 
 def test_a_very_long_chat_can_be_removed(store: ChatStore) -> None:

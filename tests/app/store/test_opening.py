@@ -80,7 +80,8 @@ def test_a_store_of_every_version_can_be_opened(file: Path, version: int) -> Non
             ("Why?", "complete"),
             ("Becau", "partial"),
         ]
-        assert store.load_draft("") == "not sent"
+        assert store.load_draft("") == "not sent" and store.load_queue(chat.id) == []
+        assert chat.is_named, "it may have been a person who named it"
         assert [hit.message_id for hit in store.search("becau")] == [12]
         assert store.add_message(chat.id, 12, "user", "Go on.").id > 12
 

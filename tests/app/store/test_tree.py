@@ -7,8 +7,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from rich.cells import cell_len
 
 from ebbtide.app.store import ChatStore, Message, Role, UnknownMessage, open_store
+from ebbtide.app.store.titles import TITLE_CELLS
 
 
 def contents(messages: list[Message]) -> list[str]:
@@ -47,13 +49,27 @@ def test_a_fork_is_a_chat_of_its_own(store: ChatStore) -> None:
     fork = store.fork(answer.id)
     copy = store.path(fork.head_id)
     assert store.get_chat(fork.id) == fork and fork.message_count == 2
-    assert (fork.title, fork.model, fork.system) == ("q", "tiny", "Be brief.")
+    assert (fork.title, fork.model, fork.system) == ("q (2)", "tiny", "Be brief.")
     assert contents(copy) == ["q", "a"] and copy[1].thinking == "hm"
     assert copy[1].state == "stopped", "nobody goes on writing a copy"
     say(store, fork.id, copy[1], "user", "only here")
     assert store.get_chat(chat.id).message_count == 3
     store.delete_chat(chat.id)
     assert contents(store.path(store.get_chat(fork.id).head_id)) == ["q", "a", "only here"]
+
+
+def test_forks_are_numbered(store: ChatStore) -> None:
+    chat = store.create_chat(title="Sky")
+    message = say(store, chat.id, None, "user", "q")
+    first = store.fork(message.id)
+    assert (first.title, first.is_named) == ("Sky (2)", False)
+    assert store.fork(message.id).title == "Sky (3)"
+    assert first.head_id is not None and store.fork(first.head_id).title == "Sky (4)"
+    store.rename_chat(chat.id, "w " * 80)
+    assert cell_len(store.fork(message.id).title) <= TITLE_CELLS
+    assert store.fork(message.id).title.endswith("… (3)")
+    store.rename_chat(chat.id, "")
+    assert store.fork(message.id).title == ""
 
 
 def test_a_message_can_be_withdrawn_while_nothing_follows(store: ChatStore) -> None:
