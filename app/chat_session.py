@@ -1,26 +1,24 @@
-"""One chat with one engine, without any screen: turns, phases, and what each event changes.
+"""One chat with one engine, without any screen: what people and events do to it.
 
 The owner feeds it the events of its clients, one at a time and on one thread, and draws from its fields.
 """
 
-from enum import StrEnum
-
 import msgspec
 
-from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.chat_keeper import ChatKeeper
-from ebbtide.app.conversation import Conversation, Message, newest_end
+from ebbtide.app.chat_model import ChatModel
+from ebbtide.app.conversation import Conversation, Message
+from ebbtide.app.exchange import Exchange
+from ebbtide.app.kept_chat import KeptChat
+from ebbtide.app.phase import Phase
 from ebbtide.app.session import error_of
-from ebbtide.app.store import State, memory_store
-from ebbtide.app.thinking import OPEN
+from ebbtide.app.store import memory_store
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.errors import EbbtideError, UsageError
 from ebbtide.engine.messages import (
-    Cancel,
     Command,
     Failed,
     Finished,
-    Generate,
     Ledger,
     Load,
     Loaded,
@@ -33,29 +31,11 @@ from ebbtide.engine.messages import (
     Turn,
 )
 
-
-class Phase(StrEnum):
-    """What is going on, in a word for the status line."""
-
-    STARTING = "starting"
-    FETCHING = "fetching"
-    LOADING = "loading"
-    READY = "ready"
-    READING = "reading"
-    ANSWERING = "answering"
-    STOPPING = "stopping"
-    FAILED = "no model"
-    DIED = "engine died"
-
-
-AGAIN_TEMPERATURE = 0.7
-"""Of an answer that is wanted once more, where the setting is 0."""
 STAYS = "The model that was loaded is loaded again as it was."
-BUSY = {Phase.READING, Phase.ANSWERING, Phase.STOPPING}
 
 
 class ChatSession:
-    """`fetcher`, if given, is a background job that makes the model file first (the starter's first run)."""
+    """`chat` is what was said, `model` what answers, `exchange` the question and the answer under way."""
 
     def __init__(
         self,
@@ -67,37 +47,27 @@ class ChatSession:
         fetcher: EngineClient | None = None,
         keeper: ChatKeeper | None = None,
     ) -> None:
-        self.load = load
-        self.phase = Phase.STARTING
-        self.keeper = keeper or ChatKeeper(memory_store())
-        self.conversation = Conversation()
-        self.content = AnswerContent()
-        """What is being answered, or was last."""
-        self.partial = ""
-        self.progress: Progress | None = None
-        self.loaded: Loaded | None = None
+        self.chat = KeptChat(keeper or ChatKeeper(memory_store()), system)
+        self.model = ChatModel(engine, load, fetcher)
+        self.exchange = Exchange(engine, self.chat)
+        self.answer = self.exchange.answer
+        self.sampling = sampling or Sampling()
         self.snapshot: Snapshot | None = None
         self.finished: Finished | None = None
+        self.memory: Memory | None = None
+        """The latest ledger that is known."""
         self.error: EbbtideError | None = None
-        self.needs_pack = False
-        self.taken_back = ""
-        """The question that got no word, until somebody takes it (`take_back`)."""
-        self._engine = engine
-        self._fetcher = fetcher
-        self.system = self._usual_system = system
-        self.sampling = sampling or Sampling()
-        self._request_id = 0
-        self._waiting = False
-        self._memory: Memory | None = None
-        self._fallback: Load | None = None
-        """What was loaded before a reload that may fail."""
-        self._again = 0
-        """How many answers to the same question there are already."""
+
+    # --- how it stands
+
+    @property
+    def phase(self) -> Phase:
+        return self.answer.phase or self.model.state
 
     @property
     def busy(self) -> bool:
         """A question is being answered, or waits for the model."""
-        return self.phase in BUSY or self._waiting
+        return self.exchange.busy
 
     @property
     def turns(self) -> list[Turn]:
@@ -105,32 +75,56 @@ class ChatSession:
         return [message.turn for message in self.conversation.path]
 
     @property
-    def memory(self) -> Memory | None:
-        """The latest ledger that is known."""
-        return self._memory
+    def conversation(self) -> Conversation:
+        return self.chat.conversation
+
+    @property
+    def keeper(self) -> ChatKeeper:
+        return self.chat.keeper
+
+    @property
+    def system(self) -> str:
+        return self.chat.system
+
+    @property
+    def load(self) -> Load:
+        return self.model.load
+
+    @property
+    def loaded(self) -> Loaded | None:
+        return self.model.loaded
+
+    # --- the model
 
     def start(self) -> None:
         """Start the engine (or first the fetcher) and load. Main thread only: see EngineClient."""
-        self.error, self.progress, self.snapshot, self._memory = None, None, None, None
-        if self._fetcher is not None:
-            self.phase = Phase.FETCHING
-            self._fetcher.restart()
-            return
-        self.phase = Phase.LOADING
-        self._engine.restart()
-        self._engine.send(self.load)
+        self.error, self.snapshot, self.memory = None, None, None
+        self.model.start()
 
     def close(self) -> None:
         """End the processes."""
-        for client in (self._fetcher, self._engine):
-            if client is not None:
-                client.close()
+        self.model.close()
+
+    def reload(self, load: Load) -> None:
+        """Load another model, or the same with another budget; the chat stays."""
+        if self.answer.phase is not None:
+            self.exchange.forget()
+        self.model.change(load)
+        self.start()
+
+    def reload_with_pack(self) -> None:
+        """Allow a pack to be made, and load again."""
+        self.reload(msgspec.structs.replace(self.load, pack="yes"))
+
+    def tell(self, command: Command) -> None:
+        """Pass on what the memory panel wants of the engine; nobody hears it while there is no engine."""
+        self.model.tell(command)
+
+    # --- questions
 
     def ask(self, text: str) -> Message:
         """Add a user turn and have it answered, after (re)loading the model if it has to be."""
-        self.taken_back = ""
-        message = self.conversation.add("user", text)
-        self.keeper.asked(message)
+        message = self.chat.ask(text)
         self._want_answer()
         return message
 
@@ -143,109 +137,65 @@ class ChatSession:
         """Have a question (or the question of an answer) answered once more, in other words."""
         question = message if message.role == "user" else message.parent
         self.conversation.leaf = question
-        self._again = len(question.children) if question is not None else 0
-        self._want_answer()
+        self._want_answer(again=len(question.children) if question is not None else 0)
 
-    def switch(self, message: Message, step: int) -> None:
-        """Show another version of a message."""
-        self.conversation.switch(message, step)
-        self.keeper.shows(self.conversation.leaf)
+    def stop(self) -> None:
+        """Stop the answer; a question that still waits for the model is taken back."""
+        self.exchange.stop()
 
-    def leave_out_oldest(self, count: int) -> int:
-        """Keep the oldest messages from the model, reversibly; returns how many it were."""
-        messages = self.conversation.leave_out_oldest(count)
-        self.keeper.left_out(messages, True)
-        return len(messages)
+    def take_back(self) -> str:
+        """The text of a question that was withdrawn without a word of an answer; given out once."""
+        return self.exchange.take_back()
 
-    def set_left_out(self, message: Message, left_out: bool) -> None:
-        """Keep a single message from the model, or send it again."""
-        message.left_out = left_out
-        self.keeper.left_out([message], left_out)
-
-    def send_all(self) -> int:
-        """Send what was left out again; returns how many messages it were."""
-        messages = self.conversation.send_all()
-        self.keeper.left_out(messages, False)
-        return len(messages)
-
-    def open(self, chat_id: str) -> None:
-        """Show a chat of the store. Raises StoreError; then nothing has changed."""
-        conversation = self.keeper.load(chat_id)
-        self._forget_request()
-        self.conversation = conversation
-        self.snapshot = None
-        self.system = self.keeper.system or self._usual_system
-
-    def fork(self, message: Message) -> None:
-        """Go on in a new chat that shares the path down to `message`."""
-        self.open(self.keeper.fork(message))
-
-    def _want_answer(self) -> None:
-        self.content = AnswerContent()
-        self._waiting = True
+    def _want_answer(self, *, again: int = 0) -> None:
+        self.exchange.want(again=again)
         if self.phase in (Phase.DIED, Phase.FAILED):
             self.start()
         elif self.phase is Phase.READY:
             self._send()
 
-    def stop(self) -> None:
-        """Stop the answer; a question that still waits for the model is taken back."""
-        if self.phase in BUSY:
-            self.phase = Phase.STOPPING
-            self._engine.send(Cancel(self._request_id))
-        elif self._waiting:
-            self._withdraw()
+    def _send(self) -> None:
+        self.finished, self.error = None, None
+        opens_thinking = self.loaded is not None and self.loaded.opens_thinking
+        self.exchange.send(self.sampling, opens_thinking=opens_thinking)
 
-    def tell(self, command: Command) -> None:
-        """Pass on what the memory panel wants of the engine; nobody hears it while there is no engine."""
-        if self._engine.running:
-            self._engine.send(command)
+    # --- another chat
 
     def clear(self) -> None:
         """Begin a new chat, with the usual system prompt; an answer in progress is stopped, what it has said
         stays in the old one.
         """
-        self._forget_request()
-        self.conversation = self.keeper.begin()
-        self.system = self._usual_system
+        self.exchange.forget()
+        self.chat.begin()
         self.snapshot = None
 
-    def _forget_request(self) -> None:
-        """Leave the chat: nothing of its request is heard any more."""
-        self.stop()
-        if self.phase in BUSY:
-            self._keep_partial("stopped")
-            self.phase = Phase.READY
-        self._request_id = 0
-        self.partial = ""
+    def open(self, chat_id: str) -> None:
+        """Show a chat of the store. Raises StoreError; then nothing has changed."""
+        self.keeper.store.get_chat(chat_id)
+        self.exchange.forget()
+        self.chat.open(chat_id)
+        self.snapshot = None
 
-    def reload(self, load: Load) -> None:
-        """Load another model, or the same with another budget; the chat stays."""
-        if self.phase in BUSY:
-            self._forget_request()
-        self._fallback = self.load if self.phase is Phase.READY else None
-        self.load = load
-        self.snapshot, self.loaded = None, None
-        self.start()
+    def fork(self, message: Message) -> None:
+        """Go on in a new chat that shares the path down to `message`."""
+        self.open(self.keeper.fork(message))
 
-    def reload_with_pack(self) -> None:
-        """Allow a pack to be made, and load again."""
-        self.reload(msgspec.structs.replace(self.load, pack="yes"))
+    # --- events
 
     def handle(self, event: ClientEvent) -> bool:
         """Take an event of the engine. Returns False for one that belongs to a forgotten request."""
         match event:
             case Progress():
-                self.progress = event
+                self.model.progress = event
             case Ledger():
-                self._memory = event.memory
+                self.memory = event.memory
             case Loaded():
                 self._on_loaded(event)
             case Died():
                 self._on_died(event)
-            case Token() | Snapshot() | Finished() | Failed() if event.request_id == 0 or self._is_current(
-                event
-            ):
+            case Failed() if event.request_id == 0:
+                self._on_load_failed(error_of(event), needs_pack=event.needs_pack)
+            case Token() | Snapshot() | Finished() | Failed() if self.answer.owns(event):
                 self._on_answer(event)
             case _:
                 return False
@@ -255,126 +205,49 @@ class ChatSession:
         """Take an event of the fetcher: its end starts the engine."""
         match event:
             case Progress():
-                self.progress = event
+                self.model.progress = event
             case Failed():
-                self._fail(error_of(event))
+                self._on_load_failed(error_of(event))
             case Made():
-                self._fetcher, fetcher = None, self._fetcher
-                if fetcher is not None:
-                    fetcher.close()
+                self.model.was_fetched()
                 self.start()
             case Died() if self.phase is Phase.FETCHING:
-                self._fail(event.error())
+                self._on_load_failed(event.error())
             case _:
                 pass
 
-    def _is_current(self, event: Token | Snapshot | Finished | Failed) -> bool:
-        return event.request_id == self._request_id and self.phase in BUSY
-
-    def _send(self) -> None:
-        self._waiting = False
-        self._request_id = self._engine.next_request_id()
-        self.partial, self.finished, self.error = "", None, None
-        if self.loaded is not None and self.loaded.opens_thinking:
-            self.content.open_thinking()
-        self.phase = Phase.READING
-        question = self.conversation.leaf
-        if question is not None:
-            self.keeper.answer_begins(question)
-        system = [Turn("system", self.system)] if self.system else []
-        turns, sampling = [*system, *self.conversation.sent], self._next_sampling()
-        self._engine.send(Generate(self._request_id, turns=turns, sampling=sampling))
-
-    def _next_sampling(self) -> Sampling:
-        """As set; but an answer that is wanted once more is drawn anew, else it would be the same again."""
-        again, self._again = self._again, 0
-        if not again:
-            return self.sampling
-        return msgspec.structs.replace(
-            self.sampling,
-            temperature=self.sampling.temperature or AGAIN_TEMPERATURE,
-            seed=self.sampling.seed + again,
-        )
-
-    def take_back(self) -> str:
-        """The text of a question that was withdrawn without a word of an answer; given out once."""
-        text, self.taken_back = self.taken_back, ""
-        return text
-
-    def _withdraw(self) -> None:
-        """Take back the last question, so that the next one does not follow an unanswered turn."""
-        self._waiting = False
-        question = self.conversation.leaf
-        if question is None or question.role != "user":
-            return
-        if question.children:  # it was to be answered once more
-            self.conversation.leaf = newest_end(question)
-            self.keeper.shows(self.conversation.leaf)
-        else:
-            self.conversation.withdraw(question)
-            self.taken_back = question.text
-            self.keeper.withdrew(question)
-
     def _on_loaded(self, event: Loaded) -> None:
-        self.loaded, self.progress, self.phase = event, None, Phase.READY
-        self._memory, self._fallback = event.memory, None
+        self.model.was_loaded(event)
+        self.memory = event.memory
         self.keeper.model = event.name
         self.keeper.settings_changed()
-        if self._waiting:
+        if self.exchange.waiting:
             self._send()
+
+    def _on_load_failed(self, error: EbbtideError, *, needs_pack: bool = False) -> None:
+        self.error = error
+        if self.model.has_failed(needs_pack=needs_pack):
+            self.start()
+            self.error = UsageError(str(error), hint=f"{error.hint} {STAYS}")
+        elif self.exchange.waiting:
+            self.exchange.withdraw()
 
     def _on_died(self, event: Died) -> None:
         self.error = event.error()
-        if self.phase in BUSY:
-            self._keep_partial("failed")
-        elif self._waiting:
-            self._withdraw()
-        self._waiting = False
-        self.phase = Phase.DIED
-        self.progress = None
+        self.exchange.give_up()
+        self.model.has_died()
 
     def _on_answer(self, event: Token | Snapshot | Finished | Failed) -> None:
         match event:
             case Token():
-                self.partial += event.text
-                self.content.push(event.text, len(event.ids))
-                self.keeper.answer_grew(self.content)
-                if self.phase is Phase.READING:
-                    self.phase = Phase.ANSWERING
+                self.answer.take(event)
+                self.keeper.answer_grew(self.answer.content)
             case Snapshot():
-                self.snapshot, self._memory = event, event.memory
+                self.snapshot, self.memory = event, event.memory
             case Finished():
-                self.finished, self._memory = event, event.memory
-                self.partial = event.text
-                self._keep_partial("stopped" if event.finish_reason == "cancelled" else "complete", event)
-                self.phase = Phase.READY
-            case Failed() if event.request_id == 0:
-                self.needs_pack = event.needs_pack
-                self._fail(error_of(event))
+                self.finished, self.memory = event, event.memory
+                self.answer.text = event.text
+                self.exchange.end("stopped" if event.finish_reason == "cancelled" else "complete", event)
             case Failed():
                 self.error = error_of(event)
-                self._keep_partial("failed")
-                self.phase = Phase.READY
-
-    def _fail(self, error: EbbtideError) -> None:
-        self.error, self.progress, self.phase = error, None, Phase.FAILED
-        fallback, self._fallback = self._fallback, None
-        if fallback is not None and not self.needs_pack:
-            self.load = fallback
-            self.start()
-            self.error = UsageError(str(error), hint=f"{error.hint} {STAYS}")
-        elif self._waiting:
-            self._withdraw()
-
-    def _keep_partial(self, state: State, finished: Finished | None = None) -> None:
-        """What was said stays in the chat; a question that got no word is taken back."""
-        self.content.end()
-        if self.partial.strip():
-            opened = self.loaded is not None and self.loaded.opens_thinking
-            text = f"{OPEN}\n{self.partial}" if opened else self.partial
-            message = self.conversation.add("assistant", text)
-            self.keeper.answer_ended(message, self.content, state, finished)
-        else:
-            self.keeper.answer_dropped()
-            self._withdraw()
-        self.partial = ""
+                self.exchange.end("failed")

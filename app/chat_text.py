@@ -57,13 +57,13 @@ def describe_error(session: ChatSession) -> str:
     error = session.error
     if error is None:
         return ""
-    hint = "Type /pack to make one now." if session.needs_pack else error.hint
+    hint = "Type /pack to make one now." if session.model.needs_pack else error.hint
     return f"{safe_line(str(error))}\n{safe_line(hint)}"
 
 
 def describe_progress(session: ChatSession) -> str:
     """ "loading planes 34 % of 738 MiB", or an empty string."""
-    progress = session.progress
+    progress = session.model.progress
     if progress is None:
         return ""
     stage = stage_words(progress.stage)

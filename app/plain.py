@@ -5,9 +5,10 @@ import re
 import sys
 from collections.abc import Callable
 
-from ebbtide.app.chat_session import ChatSession, Phase
+from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_text import HELP, describe_end, describe_error
 from ebbtide.app.console import ProgressPrinter, note
+from ebbtide.app.phase import Phase
 from ebbtide.app.safe_text import safe, whole_text
 from ebbtide.engine.client import ClientEvent, EngineClient
 from ebbtide.engine.messages import Finished, Loaded, Progress, Token

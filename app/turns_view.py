@@ -31,8 +31,8 @@ class TurnsView:
         else:
             for turn in fresh:
                 await self.transcript.add(turn)
-        if self._session.busy and self._live is not self._session.content:
-            self._live = self._session.content
+        if self._session.busy and self._live is not self._session.answer.content:
+            self._live = self._session.answer.content
             await self.transcript.add(AnswerTurn(self._live))
         self._number_versions()
 
@@ -50,7 +50,11 @@ class TurnsView:
         return False
 
     def _is_current(self, turn: Entry) -> bool:
-        return isinstance(turn, AnswerTurn) and turn.message is None and turn.content is self._session.content
+        return (
+            isinstance(turn, AnswerTurn)
+            and turn.message is None
+            and turn.content is self._session.answer.content
+        )
 
     def _turn_for(self, message: Message) -> Entry:
         if message.role == "user":

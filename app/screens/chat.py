@@ -15,7 +15,7 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import Screen
 
-from ebbtide.app.chat_session import ChatSession, Phase
+from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_text import describe_end, describe_error
 from ebbtide.app.chat_tools import ChatTools
 from ebbtide.app.clipboard import copy
@@ -24,6 +24,7 @@ from ebbtide.app.conversation import Message as ChatMessage
 from ebbtide.app.files.mentions import with_files
 from ebbtide.app.garbage import collect_now, collect_rarely
 from ebbtide.app.panel.control import PanelControl
+from ebbtide.app.phase import Phase
 from ebbtide.app.question_queue import QuestionQueue
 from ebbtide.app.screens.picker import Choice, Find, Picker, narrowing
 from ebbtide.app.screens.text_page import TextPage
@@ -204,8 +205,7 @@ class ChatScreen(Screen[None]):
         self.notify(said, markup=False)
 
     def set_system(self, text: str) -> None:
-        self.session.system = self.session.keeper.system = text
-        self.session.keeper.settings_changed()
+        self.session.chat.set_system(text)
 
     def set_compact(self, compact: bool) -> None:
         self.set_class(compact, "-compact")
@@ -270,22 +270,22 @@ class ChatScreen(Screen[None]):
 
     async def switch_version(self, message: ChatMessage, step: int) -> None:
         self.must_be_idle()
-        self.session.switch(message, step)
+        self.session.chat.switch(message, step)
         await self.turns.sync()
 
     async def leave_out(self, count: int) -> None:
         """Keep the oldest messages from the model; they stay on the screen."""
-        left_out = self.session.leave_out_oldest(count)
+        left_out = self.session.chat.leave_out_oldest(count)
         await self.turns.sync()
         self.note(f"The oldest {left_out} messages are not sent to the model any more; /untrim undoes it.")
 
     async def toggle_left_out(self, message: ChatMessage) -> None:
         """Send a single message or not."""
-        self.session.set_left_out(message, not message.left_out)
+        self.session.chat.set_left_out(message, not message.left_out)
         await self.turns.sync()
 
     async def send_all(self) -> None:
-        count = self.session.send_all()
+        count = self.session.chat.send_all()
         await self.turns.sync()
         self.note(f"All messages are sent again ({count} were left out).")
 
@@ -451,7 +451,7 @@ class ChatScreen(Screen[None]):
 
     async def _answer_ended(self, note: str, kind: str = "info") -> None:
         """Show how the chat stands now, and say how the answer ended."""
-        self.session.content.end()
+        self.session.answer.content.end()
         await self.turns.sync()
         await self.transcript.draw()
         self.set_timer(COLLECT_AFTER_S, self._collect)

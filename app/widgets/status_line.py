@@ -7,8 +7,9 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ebbtide.app.chat_session import BUSY, ChatSession, Phase
+from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_text import describe_progress
+from ebbtide.app.phase import BUSY, Phase
 from ebbtide.app.safe_text import safe_line
 
 NEARLY_FULL_SHARE, FULL_SHARE = 0.8, 0.98

@@ -151,7 +151,7 @@ async def test_a_new_chat_in_the_middle_keeps_the_old_one(store: ChatStore) -> N
     async with app_with(store, slow).run_test() as pilot:
         await ready(pilot)
         await ask(pilot, "go")
-        await until(pilot, lambda: "word" in screen_of(pilot).session.partial)
+        await until(pilot, lambda: "word" in screen_of(pilot).session.answer.text)
         await ask(pilot, "/new")
         await until(pilot, lambda: contents(pilot) == [])
         old = store.whole_tree(store.list_chats()[0].id)

@@ -59,7 +59,7 @@ async def completing(pilot: Pilot[None], *words: str) -> None:
 async def answering(pilot: Pilot[None]) -> None:
     await ready(pilot)
     await ask(pilot, "go")
-    await until(pilot, lambda: "word" in screen_of(pilot).session.partial)
+    await until(pilot, lambda: "word" in screen_of(pilot).session.answer.text)
 
 
 # --- the queue

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from textual.events import Paste
 
-from ebbtide.app.chat_session import Phase
+from ebbtide.app.phase import Phase
 from ebbtide.app.screens import chat
 from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
@@ -47,7 +47,7 @@ async def test_a_question_and_its_answer(size: tuple[int, int], theme: str) -> N
 
 async def test_the_first_paint_does_not_wait_for_the_engine() -> None:
     async with chat_app(Script(load_delay_s=300, progress_steps=3000)).run_test() as pilot:
-        await until(pilot, lambda: screen_of(pilot).session.progress is not None)
+        await until(pilot, lambda: screen_of(pilot).session.model.progress is not None)
         await shown(pilot, "loading")
         await until(pilot, lambda: prompt_of(pilot).has_focus)
         assert screen_of(pilot).session.loaded is None
@@ -101,7 +101,7 @@ async def test_stopping_keeps_the_partial_answer(key: str) -> None:
     async with chat_app(ENDLESS).run_test() as pilot:
         await ready(pilot)
         await ask(pilot, "go")
-        await until(pilot, lambda: screen_of(pilot).session.partial.count("word") > 3)
+        await until(pilot, lambda: screen_of(pilot).session.answer.text.count("word") > 3)
         press(pilot, key)
         await shown(pilot, "Stopped.", "ready")
         assert screen_of(pilot).session.turns[-1].content.startswith("word word")
@@ -231,12 +231,13 @@ async def test_a_new_chat_in_the_middle_of_an_answer() -> None:
     async with chat_app(ENDLESS).run_test() as pilot:
         await ready(pilot)
         await ask(pilot, "go")
-        await until(pilot, lambda: "word" in screen_of(pilot).session.partial)
+        await until(pilot, lambda: "word" in screen_of(pilot).session.answer.text)
         await ask(pilot, "/new")
         await until(pilot, lambda: transcript_of(pilot).turns == [])
         assert screen_of(pilot).session.turns == []
         await ask(pilot, "once more")
-        await until(pilot, lambda: "word" in screen_of(pilot).session.partial)  # after all of the old answer
+        # Once there is a word of the new answer, all of the old one has come.
+        await until(pilot, lambda: "word" in screen_of(pilot).session.answer.text)
         assert [type(turn) for turn in transcript_of(pilot).turns] == [UserTurn, AnswerTurn]
         assert screen_of(pilot).session.turns == [Turn("user", "once more")]
 

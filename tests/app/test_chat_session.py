@@ -2,7 +2,9 @@
 
 import pytest
 
-from ebbtide.app.chat_session import AGAIN_TEMPERATURE, ChatSession, Phase
+from ebbtide.app.chat_session import ChatSession
+from ebbtide.app.exchange import AGAIN_TEMPERATURE
+from ebbtide.app.phase import Phase
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.messages import (
     Cancel,
@@ -76,12 +78,12 @@ def session(client: RecordingClient) -> ChatSession:
 
 def test_a_turn(session: ChatSession, client: RecordingClient) -> None:
     feed(session, Progress("loading", 1, 2), LOADED)
-    assert phase_of(session) is Phase.READY and session.progress is None
+    assert phase_of(session) is Phase.READY and session.model.progress is None
     session.ask("hi")
     assert client.last_request.turns == [Turn("system", "be brief"), Turn("user", "hi")]
     assert phase_of(session) is Phase.READING and session.busy
     feed(session, Token(1, "hel", [1]), Token(1, "lo", [2]))
-    assert phase_of(session) is Phase.ANSWERING and session.partial == "hello"
+    assert phase_of(session) is Phase.ANSWERING and session.answer.text == "hello"
     feed(session, finished(1, "hello"))
     assert session.turns == [Turn("user", "hi"), Turn("assistant", "hello")]
     assert phase_of(session) is Phase.READY and not session.busy
@@ -147,7 +149,7 @@ def test_a_failed_request_keeps_the_chat(session: ChatSession) -> None:
 def test_a_failed_load_and_another_try(session: ChatSession, client: RecordingClient) -> None:
     session.ask("hi")
     feed(session, Failed(0, "does not fit", "Give more.", 4, needs_pack=True))
-    assert phase_of(session) is Phase.FAILED and session.needs_pack and session.turns == []
+    assert phase_of(session) is Phase.FAILED and session.model.needs_pack and session.turns == []
     session.reload_with_pack()
     assert isinstance(client.sent[-1], Load) and client.sent[-1].pack == "yes"
 
@@ -177,7 +179,7 @@ def test_the_fetcher_comes_first(client: RecordingClient) -> None:
     session.start()
     assert (fetcher.starts, client.starts, session.phase) == (1, 0, Phase.FETCHING)
     session.handle_fetcher(Progress("fetching", 1, 2))
-    assert session.progress is not None
+    assert session.model.progress is not None
     session.handle_fetcher(Made("/tiny.gguf"))
     assert client.starts == 1 and phase_of(session) is Phase.LOADING
     session.handle_fetcher(Died(0, "exited with code 0"))
@@ -231,11 +233,11 @@ def test_a_first_load_that_fails_has_nothing_to_go_back_to(session: ChatSession)
     assert phase_of(session) is Phase.FAILED and session.load.path == "/other.gguf"
 
 
-def test_memory_between_requests(session: ChatSession) -> None:
+def test_memory_between_requests(session: ChatSession, client: RecordingClient) -> None:
     feed(session, LOADED, Ledger(Memory(expert_bytes=5)))
     assert session.memory == Memory(expert_bytes=5)
     session.ask("hi")
-    feed(session, finished(session._request_id, "ho"))
+    feed(session, finished(client.last_request.request_id, "ho"))
     assert session.memory == Memory()
 
 
@@ -254,7 +256,7 @@ def test_a_system_prompt_of_one_chat_does_not_reach_the_next(
     session: ChatSession, client: RecordingClient
 ) -> None:
     feed(session, LOADED)
-    session.system = session.keeper.system = "be a pirate"
+    session.chat.set_system("be a pirate")
     session.ask("hi")
     assert client.last_request.turns[0] == Turn("system", "be a pirate")
     feed(session, finished(client.last_request.request_id, "arr"))

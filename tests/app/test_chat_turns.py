@@ -198,7 +198,7 @@ async def test_nothing_is_edited_while_an_answer_is_written() -> None:
     async with chat_app(ENDLESS).run_test(size=(80, 40)) as pilot:
         await ready(pilot)
         await ask(pilot, "go")
-        await until(pilot, lambda: "word" in screen_of(pilot).session.partial)
+        await until(pilot, lambda: "word" in screen_of(pilot).session.answer.text)
         for command in ("/edit", "/regenerate", "/fork", "/budget 50%"):
             await ask(pilot, command)
             await written(pilot, "")
