@@ -1,12 +1,17 @@
 """Questions that were sent while an answer was still being written."""
 
+from collections.abc import Sequence
+
 
 class QuestionQueue:
-    """First in, first out. `held`: an answer was stopped, so nothing is sent before the person says so."""
+    """First in, first out. `held`: an answer was stopped, so nothing is sent before the person says so.
 
-    def __init__(self) -> None:
-        self.questions: list[str] = []
-        self.held = False
+    `left` are questions of an earlier time; these are held.
+    """
+
+    def __init__(self, left: Sequence[str] = ()) -> None:
+        self.questions = list(left)
+        self.held = bool(left)
 
     def add(self, question: str) -> None:
         self.questions.append(question)

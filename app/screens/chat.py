@@ -127,6 +127,7 @@ class ChatScreen(Screen[None]):
         last = store.last_open_chat()
         if last is not None:
             self.turns.transcript.offer(last.title or "the last chat")
+        self._load_queue()
         self.prompt.restore_draft(self.session.keeper.load_draft())
 
     @property
@@ -240,8 +241,7 @@ class ChatScreen(Screen[None]):
 
     async def _chat_changed(self) -> None:
         """Another chat is on the screen; each has its own draft."""
-        self.queue = QuestionQueue()
-        self._show_queue()
+        self._load_queue()
         self.area.end_edit()
         # Before anything is waited for: what is typed in the meantime belongs to the new chat.
         self.prompt.text = ""
@@ -302,6 +302,7 @@ class ChatScreen(Screen[None]):
             await self.guarded(self._call(call))
         else:
             await self.submit(message.text)
+        self.area.save_draft()  # at once: what has been sent is no draft any more
 
     async def _call(self, call: Call) -> None:
         if call.command is None:
@@ -396,7 +397,13 @@ class ChatScreen(Screen[None]):
             await self._ask(question)
         self._show_queue()
 
+    def _load_queue(self) -> None:
+        """What waited in this chat when it was left, or when ebbtide was ended, goes on waiting."""
+        self.queue = QuestionQueue(self.session.keeper.load_queue())
+        self._show_queue()
+
     def _show_queue(self) -> None:
+        self.session.keeper.save_queue(self.queue.questions)
         self.area.show_queue(self.queue)
 
     async def resume(self) -> None:

@@ -158,6 +158,25 @@ async def test_a_new_chat_in_the_middle_keeps_the_old_one(store: ChatStore) -> N
         assert [message.state for message in old] == ["complete", "stopped"] and "word" in old[1].content
 
 
+async def test_a_queue_stays_with_its_chat(store: ChatStore) -> None:
+    slow = Script(answer="word " * 5000, token_delay_s=0.01)
+    async with app_with(store, slow).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "go")
+        await until(pilot, lambda: "word" in screen_of(pilot).session.partial)
+        await ask(pilot, "and then")
+        await shown(pilot, "1. and then")
+        await ask(pilot, "/new")
+        await shown(pilot, "Ask something", without=["and then"])
+        await ask(pilot, "/chats")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Picker))
+        press(pilot, "enter")
+        await shown(pilot, "1. and then", "held")
+        press(pilot, "up")
+        await written(pilot, "and then")
+        await until(pilot, lambda: store.load_queue(store.list_chats()[0].id) == [])
+
+
 async def test_the_editor_of_history_knows_earlier_chats(store: ChatStore) -> None:
     async with app_with(store).run_test() as pilot:
         await ready(pilot)

@@ -143,3 +143,27 @@ def test_a_draft_and_half_an_answer_survive_sigkill(model: str) -> None:
         terminal.wait_for("ready", "Ctrl+O goes on with")
         terminal.send("\x0f")
         terminal.wait_for("word word", "half a thought", "cut off")
+
+
+def test_queued_questions_survive_sigkill(model: str) -> None:
+    with Terminal(ENDLESS, model) as terminal:
+        terminal.wait_for("ready")
+        terminal.send("go\r")
+        terminal.wait_for("word")
+        terminal.send("and then\r")
+        terminal.wait_for("1. and then")
+        terminal.send("at last\r")
+        with open_store(find_paths().chats) as store:
+            chat = store.list_chats()[0]
+            wait_until(lambda: store.load_queue(chat.id) == ["and then", "at last"], "the queue in the store")
+        engines = engines_of(terminal)
+        terminal.process.kill()
+        wait_for_end(engines)
+    with Terminal(Script(), model) as terminal:
+        terminal.wait_for("ready", "Ctrl+O goes on with")
+        terminal.send("\x0f")
+        terminal.wait_for("1. and then", "2. at last", "held")
+        terminal.send("\r")
+        terminal.wait_for("You said: and then", "You said: at last")
+        with open_store(find_paths().chats) as store:
+            wait_until(lambda: store.load_queue(chat.id) == [], "the end of the queue")
