@@ -1,15 +1,15 @@
 """The command line: which command runs, and how it ends (exit codes, errors, signals)."""
 
+import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
 
 from ebbtide import __version__
-from ebbtide.app.commands import bench, chat, chats, doctor, evaluate, ls, pack, pull, rm, run, show, top
-from ebbtide.app.commands import paths as paths_command
+from ebbtide.app import commands
+from ebbtide.app.commands import COMMANDS
 from ebbtide.app.console import print_error
 from ebbtide.app.context import AppContext
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated, raise_on_termination
@@ -20,7 +20,18 @@ LATER_COMMANDS = ("calibrate", "compare", "plan", "serve", "simulate")
 
 
 class DefaultToChat(click.Group):
-    """`ebbtide MODEL` and `ebbtide --budget 8GB` mean the chat."""
+    """`ebbtide MODEL` and `ebbtide --budget 8GB` mean the chat. Only the command that runs is imported."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name].split(":")
+        command = getattr(importlib.import_module(f"{commands.__name__}.{module}"), attribute)
+        assert isinstance(command, click.Command)
+        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         first = args[0] if args else ""
@@ -29,7 +40,7 @@ class DefaultToChat(click.Group):
                 f"`ebbtide {first}` is not available yet in this version",
                 hint="`ebbtide --help` lists what works.",
             )
-        if first not in self.commands and first not in ("--help", "-h", "--version"):
+        if first not in COMMANDS and first not in ("--help", "-h", "--version"):
             args = [DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
 
@@ -43,24 +54,6 @@ class DefaultToChat(click.Group):
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     pass
-
-
-for _command in (
-    chat.chat,
-    run.run,
-    pull.pull,
-    pack.pack,
-    show.show,
-    evaluate.evaluate,
-    bench.bench,
-    doctor.doctor,
-    paths_command.paths,
-    ls.ls,
-    rm.rm,
-    top.top,
-    chats.chats,
-):
-    cli.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None, context: AppContext | None = None) -> int:
@@ -109,8 +102,14 @@ def _help_hint(error: click.ClickException) -> str:
 
 
 def _report(shown: EbbtideError, cause: BaseException, debug: bool) -> int:
-    print_error(shown, "".join(traceback.format_exception(cause)) if debug else "")
+    print_error(shown, _traceback(cause) if debug else "")
     return shown.exit_code
+
+
+def _traceback(error: BaseException) -> str:
+    import traceback  # the start does not wait for it
+
+    return "".join(traceback.format_exception(error))
 
 
 def _silence_stdout() -> None:

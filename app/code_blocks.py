@@ -1,10 +1,11 @@
 """The code blocks of an answer, exactly as they were written."""
 
-from typing import NamedTuple
-
-from markdown_it import MarkdownIt
+from typing import TYPE_CHECKING, NamedTuple
 
 from ebbtide.app.safe_text import safe
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 
 class CodeBlockText(NamedTuple):
@@ -12,8 +13,10 @@ class CodeBlockText(NamedTuple):
     code: str
 
 
-def markdown_parser() -> MarkdownIt:
+def markdown_parser() -> "MarkdownIt":
     """Tags in an answer are text, not HTML that a terminal would drop."""
+    from markdown_it import MarkdownIt  # the first paint does not wait for it
+
     return MarkdownIt("gfm-like", {"html": False})
 
 

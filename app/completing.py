@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from ebbtide.app.files.listing import ListedFile
 from ebbtide.app.files.matching import match_files
 from ebbtide.app.files.mentions import estimate_tokens, find_mentions
-from ebbtide.app.slash.registry import Registry
 from ebbtide.app.widgets.completions import MOST_ROWS, Completion
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ebbtide.app.screens.chat import ChatScreen
+    from ebbtide.app.slash.registry import Registry
 
 _FILE = re.compile(r'(?:^|[\s(\[])@("?)([^\s"]*)$')
 _MENTIONING_BYTES = 20_000
 """Longer prompts are not searched for mentions at every key."""
 
 
-def complete_command(typed: str, registry: Registry, screen: "ChatScreen") -> list[Completion]:
+def complete_command(typed: str, registry: "Registry", screen: "ChatScreen") -> list[Completion]:
     """`typed`: the whole prompt up to the cursor, one line."""
     if not typed.startswith("/") or "\n" in typed:
         return []

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ebbtide
-from ebbtide.app.background import job_client, run_job
 from ebbtide.app.paths import Paths
-from ebbtide.engine.client import ClientEvent, EngineClient
+
+if TYPE_CHECKING:
+    from ebbtide.engine.client import ClientEvent, EngineClient
 
 STARTER = "starter"
 DEFAULT_QUANT = "Q8_0"
@@ -42,8 +44,10 @@ def is_ready(path: Path) -> bool:
         return False
 
 
-def starter_fetcher(paths: Paths, on_event: Callable[[ClientEvent], None]) -> EngineClient:
+def starter_fetcher(paths: Paths, on_event: "Callable[[ClientEvent], None]") -> "EngineClient":
     """A client, not started yet, of a process that makes the default starter; it ends with a `Made` event."""
+    from ebbtide.app.background import job_client  # the path of a model is known without engines
+
     return job_client(job_arguments(paths, DEFAULT_QUANT), paths.engine_log, on_event)
 
 
@@ -59,4 +63,6 @@ def make_starter(
     Raises NetworkError, FitError (disk), ModelError (a wrong hash) and EngineDied. Interrupted, the next call
     resumes or starts clean.
     """
+    from ebbtide.app.background import run_job
+
     return run_job(job_arguments(paths, quant, force=force), paths.engine_log, on_progress)

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -12,9 +13,11 @@ from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.models import resolve
 from ebbtide.app.options import EngineFlags
-from ebbtide.app.session import PackNeededError, Session
 from ebbtide.app.starter import DEFAULT_QUANT, is_ready, is_starter, make_starter, starter_file
 from ebbtide.engine.messages import Load, Loaded
+
+if TYPE_CHECKING:
+    from ebbtide.app.session import Session
 
 
 def prepare_load(context: AppContext, model: str | None, flags: EngineFlags) -> Load:
@@ -47,8 +50,10 @@ def fetch_starter(context: AppContext, quant: str = DEFAULT_QUANT, *, force: boo
 
 
 @contextmanager
-def open_session(context: AppContext, load: Load) -> Iterator[tuple[Session, Loaded]]:
+def open_session(context: AppContext, load: Load) -> "Iterator[tuple[Session, Loaded]]":
     """A session with the model in it; notices of the load are printed."""
+    from ebbtide.app.session import Session  # the chat, which finds its model here, has no use for it
+
     with Session(context.make_client()) as session:
         loaded = _load(session, load)
         for notice in loaded.notices:
@@ -56,8 +61,10 @@ def open_session(context: AppContext, load: Load) -> Iterator[tuple[Session, Loa
         yield session, loaded
 
 
-def _load(session: Session, load: Load) -> Loaded:
+def _load(session: "Session", load: Load) -> Loaded:
     """Load; where a pack would make it fit and a person is there to be asked, offer to make one."""
+    from ebbtide.app.session import PackNeededError
+
     try:
         with ProgressPrinter() as progress:
             return session.load(load, progress.update)

@@ -3,9 +3,10 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pathspec import GitIgnoreSpec
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 MOST_FILES = 20_000
 """Beyond that a folder is no project, and a walk would take long."""
@@ -23,7 +24,7 @@ class _Rules(NamedTuple):
     """One ignore file: its patterns count relative to `folder`."""
 
     folder: Path
-    patterns: GitIgnoreSpec
+    patterns: "GitIgnoreSpec"
 
 
 def list_files(folder: Path, most: int = MOST_FILES) -> list[ListedFile]:
@@ -90,6 +91,8 @@ def _rules_of(folder: Path) -> list[_Rules]:
 
 
 def _read_rules(path: Path, folder: Path) -> list[_Rules]:
+    from pathspec import GitIgnoreSpec  # the first paint does not wait for it
+
     try:
         lines = path.read_text("utf-8", errors="replace").splitlines()
         return [_Rules(folder, GitIgnoreSpec.from_lines(lines))]

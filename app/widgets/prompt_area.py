@@ -16,7 +16,6 @@ from ebbtide.app.widgets.completions import Completion, Completions
 from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.queue_list import QueueList
 from ebbtide.app.widgets.turn_chooser import TurnChooser
-from ebbtide.app.wishes import fulfil
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
@@ -120,6 +119,10 @@ class PromptArea(Vertical):
         self.prompt.can_unqueue = bool(queue.questions)
 
     async def on_prompt_wished(self, message: Prompt.Wished) -> None:
+        from ebbtide.app.wishes import (
+            fulfil,
+        )  # lists, commands, editor: the first paint does not wait for them
+
         await self._chat.guarded(fulfil(message.wish, self._chat))
 
     async def on_turn_chooser_chosen(self, message: TurnChooser.Chosen) -> None:

@@ -10,6 +10,7 @@ A long turn counts as several: each block of it is a widget of some 40 KiB.
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -19,8 +20,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ebbtide.app.safe_text import safe_line
-from ebbtide.app.widgets.code_block import AnswerMarkdown
 from ebbtide.app.widgets.turns import AnswerTurn, Entry, UserTurn
+
+if TYPE_CHECKING:
+    from ebbtide.app.widgets.code_block import AnswerMarkdown
 
 GREETING = """\
 ░░▒▒▓▓██▓▓▒▒░░   e b b t i d e   ░░▒▒▓▓██▓▓▒▒░░
@@ -214,7 +217,7 @@ class Transcript(VerticalScroll):
         for part in self._parts():
             part.wake()
 
-    def _parts(self) -> list[AnswerMarkdown]:
+    def _parts(self) -> "list[AnswerMarkdown]":
         answers = [turn for turn in self._turns[self._first : self._last] if isinstance(turn, AnswerTurn)]
         return [part for answer in answers for part in answer.parts]
 

@@ -4,7 +4,7 @@ Each can make a fresh, unmounted copy of itself (`fresh`), because a long transc
 """
 
 import asyncio
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -16,8 +16,10 @@ from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.conversation import Message, Version
 from ebbtide.app.markdown_parts import Closed, PartSplitter
 from ebbtide.app.safe_text import visible
-from ebbtide.app.widgets.code_block import AnswerMarkdown
 from ebbtide.app.widgets.thinking_fold import ThinkingFold
+
+if TYPE_CHECKING:
+    from ebbtide.app.widgets.code_block import AnswerMarkdown
 
 CHARACTERS_OF_ONE = 500
 """So much text weighs as much as a short turn: about five blocks."""
@@ -131,7 +133,7 @@ class AnswerTurn(Entry):
         self._splitter = PartSplitter()
         self._taken = 0
         self._epoch = 0
-        self.parts = [AnswerMarkdown()]
+        self.parts = [self._part()]
         self._open = Static(markup=False, classes="open-block")
         self._open_shown = ""
         self._drawing = asyncio.Lock()
@@ -141,6 +143,14 @@ class AnswerTurn(Entry):
     def compose(self) -> ComposeResult:
         yield from self.parts
         yield self._open
+
+    @staticmethod
+    def _part(numbered_from: int = 1) -> "AnswerMarkdown":
+        from ebbtide.app.widgets.code_block import (
+            AnswerMarkdown,
+        )  # parser and highlighter: not for an empty chat
+
+        return AnswerMarkdown(numbered_from)
 
     @property
     def weight(self) -> int:
@@ -211,7 +221,7 @@ class AnswerTurn(Entry):
 
     async def _append(self, closed: Closed) -> None:
         if closed.begins_part:
-            self.parts.append(AnswerMarkdown(numbered_from=self.parts[-1].next_number))
+            self.parts.append(self._part(numbered_from=self.parts[-1].next_number))
             await self.mount(self.parts[-1], before=self._open)
         self.parts[-1].wake()
         await self.parts[-1].append(closed.text)
@@ -228,6 +238,6 @@ class AnswerTurn(Entry):
         """What was shown as answer was thinking."""
         self._epoch, self._taken = self.content.epoch, 0
         self._splitter = PartSplitter()
-        await self.remove_children(AnswerMarkdown)
-        self.parts = [AnswerMarkdown()]
+        await self.remove_children(self.parts)
+        self.parts = [self._part()]
         await self.mount(self.parts[0], before=self._open)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.app import starter
+from ebbtide.app import background, starter
 from ebbtide.app.commands.loading import find_load, needs_fetching
 from ebbtide.app.context import AppContext
 from ebbtide.app.options import EngineFlags
@@ -66,6 +66,6 @@ def test_a_failed_fetch_ends_with_its_code(cli: Cli, monkeypatch: pytest.MonkeyP
     def fail(*_: object, **__: object) -> Path:
         raise NetworkError("no network", hint="Connect.")
 
-    monkeypatch.setattr(starter, "run_job", fail)
+    monkeypatch.setattr(background, "run_job", fail)
     for command in (["pull"], ["run", "-p", "hi"], ["chat", "--plain"]):
         assert cli(*command).code == 6
