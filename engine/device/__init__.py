@@ -1,0 +1,1 @@
+"""Cards and their memory: the CUDA driver, NVML, where a model runs. Importing it imports no torch."""
