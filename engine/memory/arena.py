@@ -16,14 +16,14 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ebbtide.engine.errors import FitError
-from ebbtide.engine.memory.anonymous import U8, anonymous
-from ebbtide.engine.sizes import format_bytes
+from ebbtide.engine.memory.slabs import HostSlabs, SlabMemory
 from ebbtide.kernels.ops import Pages
 
 SLAB_BYTES = 32 << 20
 
 I32 = NDArray[np.int32]
+U8 = NDArray[np.uint8]
+NOT_MAPPED = 0
 
 
 class Tenant(IntEnum):
@@ -58,13 +58,21 @@ class Arena:
     `pages` is what kernels get: the same object for good, its slab bases edited as slabs come and go.
     """
 
-    def __init__(self, page_bytes: int, total_pages: int, *, slab_bytes: int = SLAB_BYTES) -> None:
+    def __init__(
+        self,
+        page_bytes: int,
+        total_pages: int,
+        *,
+        slab_bytes: int = SLAB_BYTES,
+        memory: SlabMemory | None = None,
+    ) -> None:
         if page_bytes <= 0 or page_bytes % 4096 or total_pages < 0:
             raise ValueError(f"bad arena: {total_pages} pages of {page_bytes} bytes")
         self.page_bytes, self.total_pages = page_bytes, total_pages
         self.pages_per_slab = max(1, slab_bytes // page_bytes)
         slabs = -(-total_pages // self.pages_per_slab)
-        self._memory: list[U8 | None] = [None] * slabs
+        self._memory: SlabMemory = memory or HostSlabs()
+        self._bases = [NOT_MAPPED] * slabs
         self._owner = np.zeros(total_pages, np.uint8)
         self._state = np.zeros(total_pages, np.uint8)
         self._written = np.zeros(total_pages, np.bool_)
@@ -92,7 +100,7 @@ class Arena:
 
     @property
     def mapped_bytes(self) -> int:
-        return sum(memory.nbytes for memory in self._memory if memory is not None)
+        return sum(self._slab_pages(slab) for slab in self._mapped()) * self.page_bytes
 
     @property
     def spare_bytes(self) -> int:
@@ -105,15 +113,15 @@ class Arena:
 
         Expert pages start FILLING with any contents. KV pages start LIVE and zeroed, because kernels may load
         whole vectors past the last position and what they find there must be finite.
-        Raises OutOfPagesError, or FitError when the system refuses memory.
+        Raises OutOfPagesError, or FitError when there is no memory for a slab.
         """
         if count > self.free_pages:
             raise OutOfPagesError(f"{count} pages wanted, {self.free_pages} of {self.total_pages} free")
         taken = self._pick(count, from_low_end=tenant is Tenant.KV)
         self._map(taken)
         if tenant is Tenant.KV:
-            for page in taken[self._written[taken]].tolist():
-                self.view(page).fill(0)
+            for address in self.addresses(taken[self._written[taken]]):
+                self._memory.zero(address, self.page_bytes)
         self._written[taken] = True
         self._owner[taken] = tenant
         self._state[taken] = PageState.LIVE if tenant is Tenant.KV else PageState.FILLING
@@ -138,20 +146,13 @@ class Arena:
 
     def _map(self, pages: I32) -> None:
         for slab in np.unique(pages // self.pages_per_slab).tolist():
-            if self._memory[slab] is None:
-                memory = self._new_slab(slab)
-                self._memory[slab] = memory
-                self.pages.slab_bases[slab] = memory.ctypes.data
+            if self._bases[slab] == NOT_MAPPED:
+                nbytes = self._slab_pages(slab) * self.page_bytes
+                self._bases[slab] = self.pages.slab_bases[slab] = self._memory.allocate(nbytes)
 
-    def _new_slab(self, slab: int) -> U8:
-        nbytes = self._slab_pages(slab) * self.page_bytes
-        try:
-            return anonymous(nbytes, huge_pages=True)
-        except OSError as error:
-            raise FitError(
-                f"The system refused {format_bytes(nbytes)} of memory: {error}.",
-                hint="Close other programs or give a smaller --budget.",
-            ) from error
+    def _mapped(self) -> list[int]:
+        """Slabs that have memory."""
+        return [slab for slab, base in enumerate(self._bases) if base != NOT_MAPPED]
 
     def _count(self, pages: I32, sign: int) -> None:
         slabs = len(self._free_in_slab)
@@ -181,25 +182,28 @@ class Arena:
         found: list[int] = (bases + inside.astype(np.uint64) * np.uint64(self.page_bytes)).tolist()
         return found
 
-    def view(self, page: int) -> U8:
-        """The bytes of one page of a mapped slab, u8[page_bytes]; valid while the page is owned."""
-        slab, inside = divmod(page, self.pages_per_slab)
-        memory = self._memory[slab]
-        if memory is None:
-            raise ValueError(f"page {page} has no memory")
-        return memory[inside * self.page_bytes : (inside + 1) * self.page_bytes]
+    def copy_page(self, source: int, target: int) -> None:
+        """Copy the bytes of one page of a mapped slab to another."""
+        here, there = self.addresses(np.array([source, target], np.int32))
+        self._memory.copy(there, here, self.page_bytes)
 
     def trim(self) -> int:
         """Give wholly free slabs back to the system; bytes given back."""
-        given = 0
-        for slab, memory in enumerate(self._memory):
-            if memory is not None and self._free_in_slab[slab] == self._slab_pages(slab):
-                given += memory.nbytes
-                start = slab * self.pages_per_slab
-                self._written[start : start + self.pages_per_slab] = False
-                self._memory[slab] = None
-                self.pages.slab_bases[slab] = 0
-        return given
+        free = [slab for slab in self._mapped() if self._free_in_slab[slab] == self._slab_pages(slab)]
+        for slab in free:
+            self._unmap(slab)
+        return sum(self._slab_pages(slab) for slab in free) * self.page_bytes
+
+    def close(self) -> None:
+        """Give all memory back, whoever owns pages in it. Nothing may read or write a page after this."""
+        for slab in self._mapped():
+            self._unmap(slab)
+
+    def _unmap(self, slab: int) -> None:
+        start = slab * self.pages_per_slab
+        self._written[start : start + self.pages_per_slab] = False
+        self._memory.release(self._bases[slab])
+        self._bases[slab] = self.pages.slab_bases[slab] = NOT_MAPPED
 
     def check_integrity(self) -> None:
         """Raise AssertionError unless counts, owners, states and mappings agree."""
@@ -207,13 +211,12 @@ class Arena:
         assert counts == self._owned, f"owned pages {self._owned}, the page array says {counts}"
         free = self._owner == Tenant.NOBODY
         assert ((self._state == PageState.FREE) == free).all(), "a page is owned but FREE, or the reverse"
-        for slab, memory in enumerate(self._memory):
+        for slab, base in enumerate(self._bases):
             start = slab * self.pages_per_slab
             here = int(np.count_nonzero(free[start : start + self.pages_per_slab]))
             assert here == self._free_in_slab[slab], f"slab {slab} has {here} free pages"
-            base = 0 if memory is None else memory.ctypes.data
             assert base == self.pages.slab_bases[slab], f"slab {slab} moved"
-            assert memory is not None or here == self._slab_pages(slab), f"slab {slab} has no memory"
+            assert base != NOT_MAPPED or here == self._slab_pages(slab), f"slab {slab} has no memory"
 
 
 def join_pages(parts: Sequence[I32]) -> I32:

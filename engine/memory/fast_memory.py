@@ -47,9 +47,10 @@ class FastMemory:
         self.ledger.check()
 
     def close(self) -> None:
-        """End the reader threads. The memory goes when the last reference to this object does."""
+        """End the reader threads and give all pages' memory back. No kernel may run on it after this."""
         if self.pager is not None:
             self.pager.close()
+        self.arena.close()
 
 
 def open_memory(

@@ -148,7 +148,7 @@ class KvPool:
         own = KvBlock(pages, shared.provenance)
         own.filled = filled
         for source, target in zip(shared.pages.tolist(), pages.tolist(), strict=True):
-            self._arena.view(target)[:] = self._arena.view(source)
+            self._arena.copy_page(source, target)
         self._append(sequence, own)
         self.drop([shared])
 

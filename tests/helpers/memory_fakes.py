@@ -45,6 +45,12 @@ def pattern(layer: int, expert: int, kind: Kind, page: int) -> int:
     return 1 + (((layer * 64 + expert) * 2 + KINDS.index(kind)) * 1024 + page)
 
 
+def page_view(arena: Arena, page: int) -> NDArray[np.uint8]:
+    """The bytes of a page in the process's own memory, u8[page_bytes]; valid while the page is owned."""
+    (address,) = arena.addresses(np.array([page], np.int32))
+    return np.ctypeslib.as_array((ctypes.c_uint8 * arena.page_bytes).from_address(address))
+
+
 class FakeSource:
     """Fills pages with `pattern`. Blocks in `broken` fail; reads wait while `gate` is cleared."""
 
@@ -85,7 +91,9 @@ class NetworkDown(FakeSource):
 
 def read_block(arena: Arena, block: BlockTable, expert: int) -> list[set[int]]:
     """The distinct words of each page of a block, read through its page table."""
-    return [set(arena.view(page).view(np.uint32).tolist()) for page in block.page_table[expert].tolist()]
+    return [
+        set(page_view(arena, page).view(np.uint32).tolist()) for page in block.page_table[expert].tolist()
+    ]
 
 
 def is_intact(arena: Arena, pager: Pager, layer: int, expert: int) -> bool:

@@ -6,8 +6,9 @@ import psutil
 import pytest
 
 from ebbtide.engine.errors import FitError
-from ebbtide.engine.memory import arena as arena_module
+from ebbtide.engine.memory import slabs as slabs_module
 from ebbtide.engine.memory.arena import Arena, OutOfPagesError, PageState, Tenant
+from tests.helpers.memory_fakes import page_view
 
 PAGE = 4096
 
@@ -64,12 +65,12 @@ def test_the_page_formula_reaches_the_page() -> None:
     arena = small()
     view = arena.pages
     for page in arena.allocate(20, Tenant.EXPERTS).tolist():
-        arena.view(page)[:] = page
+        page_view(arena, page)[:] = page
         slab, inside = divmod(page, view.pages_per_slab)
         address = int(view.slab_bases[slab]) + inside * view.page_bytes
-        assert address == arena.view(page).ctypes.data == arena.addresses(np.array([page], np.int32))[0]
+        assert address == page_view(arena, page).ctypes.data == arena.addresses(np.array([page], np.int32))[0]
         assert address % PAGE == 0
-    assert all((arena.view(page) == page).all() for page in range(20))
+    assert all((page_view(arena, page) == page).all() for page in range(20))
 
 
 def test_states() -> None:
@@ -115,7 +116,7 @@ def test_untouched_slabs_cost_nothing_and_trimmed_ones_are_really_gone() -> None
     taken = arena.allocate(pages, Tenant.EXPERTS)
     mapped = resident()
     for page in taken.tolist():
-        arena.view(page)[:] = 1
+        page_view(arena, page)[:] = 1
     touched = resident()
     arena.release(taken, Tenant.EXPERTS)
     assert arena.trim() == size
@@ -130,7 +131,7 @@ def test_a_system_without_memory_is_a_fit_error(monkeypatch: pytest.MonkeyPatch)
         raise OSError("Cannot allocate memory")
 
     arena = small()
-    monkeypatch.setattr(arena_module, "anonymous", refuse)
+    monkeypatch.setattr(slabs_module, "anonymous", refuse)
     with pytest.raises(FitError, match="refused"):
         arena.allocate(1, Tenant.KV)
     assert arena.free_pages == 20
@@ -184,10 +185,26 @@ def test_kv_pages_are_zeroed_whoever_had_them() -> None:
     for tenant in (Tenant.EXPERTS, Tenant.KV):
         pages = arena.allocate(8, tenant)
         for page in pages.tolist():
-            arena.view(page)[:] = 255
+            page_view(arena, page)[:] = 255
         arena.release(pages, tenant)
         fresh = arena.allocate(8, Tenant.KV)
-        assert not any(arena.view(page).any() for page in fresh.tolist())
+        assert not any(page_view(arena, page).any() for page in fresh.tolist())
         arena.release(fresh, Tenant.KV)
     arena.trim()
-    assert not any(arena.view(page).any() for page in arena.allocate(8, Tenant.KV).tolist())
+    assert not any(page_view(arena, page).any() for page in arena.allocate(8, Tenant.KV).tolist())
+
+
+def test_a_closed_arena_holds_no_memory() -> None:
+    arena = small()
+    arena.allocate(20, Tenant.KV)
+    arena.close()
+    assert arena.mapped_bytes == 0 and not arena.pages.slab_bases.any()
+
+
+def test_a_page_is_copied_across_slabs() -> None:
+    arena = small()
+    arena.allocate(20, Tenant.EXPERTS)
+    page_view(arena, 1)[:] = 7
+    page_view(arena, 18)[:] = 9
+    arena.copy_page(1, 18)
+    assert (page_view(arena, 18) == 7).all() and (page_view(arena, 1) == 7).all()

@@ -5,7 +5,7 @@ from ebbtide.engine.errors import ContextError
 from ebbtide.engine.memory.arena import Tenant
 from ebbtide.engine.memory.kv import KvSequence
 from ebbtide.engine.memory.provenance import Lane, Provenance
-from tests.helpers.memory_fakes import FLOOR_PAGES, KV, LAYERS, PAGE, System, make_system
+from tests.helpers.memory_fakes import FLOOR_PAGES, KV, LAYERS, PAGE, System, make_system, page_view
 
 T = KV.tokens
 PREFILL = Provenance(Lane.PREFILL)
@@ -25,14 +25,14 @@ def write(system: System, sequence: KvSequence, count: int, value: int) -> None:
     for position in range(start, sequence.length):
         for layer in range(LAYERS):
             page = int(sequence.table[layer, position // T])
-            system.arena.view(page)[position % T] = value + layer
+            page_view(system.arena, page)[position % T] = value + layer
     check(system)
 
 
 def contents(system: System, sequence: KvSequence, layer: int = 0) -> list[int]:
     pages = sequence.table[layer]
     places = ((int(pages[position // T]), position % T) for position in range(sequence.length))
-    return [int(system.arena.view(page)[offset]) - layer for page, offset in places]
+    return [int(page_view(system.arena, page)[offset]) - layer for page, offset in places]
 
 
 def check(system: System) -> None:
@@ -71,7 +71,7 @@ def test_new_pages_hold_no_old_bytes(system: System) -> None:
     system.pool.release(first)
     second = system.pool.new_sequence()
     system.pool.extend(second, 1, PREFILL)
-    assert not any(system.arena.view(int(page)).any() for page in second.table[:, 0])
+    assert not any(page_view(system.arena, int(page)).any() for page in second.table[:, 0])
 
 
 def test_release_gives_everything_back(system: System) -> None:

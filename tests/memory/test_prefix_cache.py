@@ -5,7 +5,7 @@ import pytest
 from ebbtide.engine.memory.arena import Tenant
 from ebbtide.engine.memory.kv import KvSequence
 from ebbtide.engine.memory.provenance import Lane, Provenance
-from tests.helpers.memory_fakes import FLOOR_PAGES, KV, LAYERS, System, make_system
+from tests.helpers.memory_fakes import FLOOR_PAGES, KV, LAYERS, System, make_system, page_view
 
 T = KV.tokens
 EXACT = Provenance(Lane.PREFILL)
@@ -36,12 +36,12 @@ def compute(system: System, sequence: KvSequence, tokens: Sequence[int], provena
     system.pool.extend(sequence, len(tokens) - start, provenance)
     for position in range(start, len(tokens)):
         page = int(sequence.table[LAYERS - 1, position // T])
-        system.arena.view(page)[position % T] = tokens[position] % 251
+        page_view(system.arena, page)[position % T] = tokens[position] % 251
 
 
 def read(system: System, sequence: KvSequence) -> list[int]:
     pages = sequence.table[LAYERS - 1]
-    return [int(system.arena.view(int(pages[p // T]))[p % T]) for p in range(sequence.length)]
+    return [int(page_view(system.arena, int(pages[p // T]))[p % T]) for p in range(sequence.length)]
 
 
 def check(system: System) -> None:

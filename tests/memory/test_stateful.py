@@ -12,7 +12,7 @@ from ebbtide.engine.errors import ContextError, ModelError, UsageError
 from ebbtide.engine.memory.arena import OutOfPagesError, Tenant
 from ebbtide.engine.memory.kv import KvSequence
 from ebbtide.engine.memory.provenance import Lane, Provenance
-from tests.helpers.memory_fakes import EXPERTS, FLOOR_PAGES, KV, LAYERS, is_intact, make_system
+from tests.helpers.memory_fakes import EXPERTS, FLOOR_PAGES, KV, LAYERS, is_intact, make_system, page_view
 
 T = KV.tokens
 MAX_TOKENS = 96
@@ -76,7 +76,7 @@ class MemoryMachine(RuleBasedStateMachine):
         for position, value in enumerate(new, len(self.tokens[sequence])):
             for layer in range(LAYERS):
                 page = int(sequence.table[layer, position // T])
-                self.system.arena.view(page)[position % T] = value + layer
+                page_view(self.system.arena, page)[position % T] = value + layer
         self.tokens[sequence] += new
 
     @rule(target=sequences, sequence=sequences)
@@ -185,7 +185,10 @@ class MemoryMachine(RuleBasedStateMachine):
             assert sequence.length == len(tokens)
             for layer in range(LAYERS):
                 pages = sequence.table[layer].tolist()
-                read = [int(self.system.arena.view(pages[p // T])[p % T]) - layer for p in range(len(tokens))]
+                read = [
+                    int(page_view(self.system.arena, pages[p // T])[p % T]) - layer
+                    for p in range(len(tokens))
+                ]
                 assert read == tokens
 
     @invariant()
