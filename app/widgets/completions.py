@@ -52,7 +52,9 @@ class Completions(Widget):
     def render(self) -> Content:
         width = self.content_size.width
         column = min(max((len(row.text) for row in self.rows), default=0), max(width // 2, 8))
-        return Content("\n").join(self._row(index, row, column, width) for index, row in enumerate(self.rows))
+        first = max(self.at - max(self.content_size.height, 1) + 1, 0)  # the chosen row is always seen
+        rows = list(enumerate(self.rows))[first:]
+        return Content("\n").join(self._row(index, row, column, width) for index, row in rows)
 
     def _row(self, index: int, row: Completion, column: int, width: int) -> Content:
         chosen = index == self.at

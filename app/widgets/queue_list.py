@@ -11,7 +11,9 @@ from ebbtide.app.safe_text import safe_line
 
 
 class QueueList(Static):
-    """One line for each question; Up in an empty prompt takes the last one back, a click any of them."""
+    """What can be done, then a line for each question; a click takes one back. Where there is little room, the
+    first lines are what is seen.
+    """
 
     @dataclass
     class Taken(Message):
@@ -25,13 +27,16 @@ class QueueList(Static):
 
     def show(self, questions: list[str], *, held: bool) -> None:
         """`held`: the last answer was stopped, so that the next question waits for the person."""
-        how = "held: Enter sends the next, Up takes the last back" if held else "Up takes the last back"
+        how = (
+            "held: Enter sends the next, Up takes the last back"
+            if held
+            else "queued · Up takes the last back"
+        )
         lines = [f"{number}. {safe_line(text)}" for number, text in enumerate(questions, start=1)]
-        if lines:
-            lines[-1] += f"   ({how})"
-        self.update(Content("\n".join(lines)))
-        self.display = bool(lines)
+        self.update(Content("\n".join([f"{len(questions)} {how}", *lines])))
+        self.display = bool(questions)
 
     def on_click(self, event: Click) -> None:
         event.stop()
-        self.post_message(self.Taken(event.y))
+        if event.y > 0:
+            self.post_message(self.Taken(event.y - 1))

@@ -103,6 +103,41 @@ async def test_every_text_has_enough_contrast(theme: str) -> None:
         assert faint_texts(pilot.app, paper, ink) == []
 
 
+@pytest.mark.parametrize("size", [(20, 5), (20, 8), (40, 17), (80, 18)], ids=str)
+async def test_the_prompt_is_always_seen(size: tuple[int, int]) -> None:
+    """Whatever else wants to stand at the bottom: a queue, completions, a long draft."""
+    slow = Script(answer="word " * 5000, token_delay_s=0.01)
+    async with chat_app(slow).run_test(size=size) as pilot:
+        await ready(pilot)
+        await ask(pilot, "go")
+        await until(pilot, lambda: screen_of(pilot).session.answer.text != "")
+        for number in range(6):
+            await ask(pilot, f"question {number} that is longer than the screen is wide")
+            await until(pilot, lambda number=number: len(screen_of(pilot).queue.questions) == number + 1)  # type: ignore[misc]
+        prompt, screen = prompt_of(pilot), screen_of(pilot)
+        await shown(pilot, "6 queued")
+        assert caret_is_seen(pilot)
+        press(pilot, "escape")
+        await shown(pilot, "6 held")
+        prompt.text = "\n".join(f"line {number}" for number in range(12)) + "\n/"
+        prompt.move_cursor(prompt.document.end)
+        await settled(pilot)
+        assert caret_is_seen(pilot) and screen.region.contains_region(prompt.region)
+        prompt.text = ""
+        press(pilot, "/")
+        await shown(pilot, "▸ /new")
+        press(pilot, *["down"] * 7)
+        await shown(pilot, "▸ /copy")
+        assert caret_is_seen(pilot) and screen.region.contains_region(prompt.region)
+
+
+def caret_is_seen(pilot: Pilot[None]) -> bool:
+    prompt = prompt_of(pilot)
+    return prompt.region.height > 0 and prompt.content_region.intersection(
+        pilot.app.screen.region
+    ).contains_point(prompt.cursor_screen_offset)
+
+
 @pytest.mark.parametrize("theme", TERMINALS)
 async def test_lists_and_pages_have_enough_contrast(theme: str) -> None:
     paper, ink = TERMINALS[theme]
