@@ -12,7 +12,8 @@ from textual.theme import Theme
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_tools import ChatTools
 from ebbtide.app.lost_terminal import end_after_hang_up
-from ebbtide.app.screens.chat import ChatScreen, EngineEvent
+from ebbtide.app.screens.chat import ChatScreen
+from ebbtide.app.screens.engine_events import EngineEvent
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED
 from ebbtide.app.themes import install_themes, theme_name
 from ebbtide.engine.client import ClientEvent

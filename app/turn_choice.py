@@ -40,21 +40,21 @@ class TurnChoice:
             case "copy":
                 await screen.copy(text_of_turn(turn))
             case "previous" | "next":
-                await screen.switch_version(message, -1 if deed == "previous" else 1)
+                await screen.changes.switch(message, -1 if deed == "previous" else 1)
                 await self._show()
             case "edit":
                 question = message if message.role == "user" else message.parent
                 self.leave()
                 if question is not None:
-                    screen.begin_edit(question)
+                    screen.changes.edit(question)
             case "regenerate":
                 self.leave()
-                await screen.regenerate(message)
+                await screen.changes.regenerate(message)
             case "fork":
                 self.leave()
-                await screen.fork(message)
+                await screen.changes.fork(message)
             case "leave out":
-                await screen.toggle_left_out(message)
+                await screen.changes.toggle_left_out(message)
 
     async def copy_block(self, number: int) -> None:
         """The code block of that number in the chosen answer."""

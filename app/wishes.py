@@ -32,9 +32,9 @@ async def fulfil(wish: Wish, screen: "ChatScreen") -> None:
         case "select newer":
             await screen.area.choice.do("newer")
         case "unqueue":
-            screen.unqueue()
+            screen.questions.unqueue()
         case "send next":
-            await screen.send_next(by_person=True)
+            await screen.questions.send_next(by_person=True)
         case "palette":
             show_palette(screen)
         case "help":
@@ -42,7 +42,7 @@ async def fulfil(wish: Wish, screen: "ChatScreen") -> None:
         case "models":
             await model(screen, "")
         case "resume":
-            await screen.resume()
+            await screen.changes.resume()
 
 
 def search_history(screen: "ChatScreen") -> None:

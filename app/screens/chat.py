@@ -9,7 +9,8 @@ what the person does; what commands do is in `ebbtide.app.slash`.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -25,12 +26,7 @@ from ebbtide.app.screens.changes import Changes
 from ebbtide.app.screens.double_press import DOUBLE_KEY_S, DoublePress
 from ebbtide.app.screens.drawing import DRAW_S, Drawing
 from ebbtide.app.screens.engine_events import EngineEvent, EngineEvents
-from ebbtide.app.screens.picker import Choice, Find, Picker, narrowing
 from ebbtide.app.screens.questions import Questions
-from ebbtide.app.screens.text_page import TextPage
-from ebbtide.app.slash.all_commands import REGISTRY
-from ebbtide.app.slash.help_text import help_text
-from ebbtide.app.slash.registry import Call
 from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.prompt import Prompt
@@ -40,6 +36,10 @@ from ebbtide.app.widgets.status_line import StatusLine
 from ebbtide.app.widgets.transcript import Transcript
 from ebbtide.app.widgets.turns import Note
 from ebbtide.engine.errors import EbbtideError, UsageError
+
+if TYPE_CHECKING:
+    from ebbtide.app.screens.picker import Choice, Find
+    from ebbtide.app.slash.registry import Call, Registry
 
 
 class ChatScreen(Screen[None]):
@@ -65,7 +65,6 @@ class ChatScreen(Screen[None]):
         super().__init__()
         self.session = session
         self.tools: ChatTools = tools or ChatTools()
-        self.registry = REGISTRY
         self.panel = PanelControl(session.tell)
         self.turns = TurnsView(session, Transcript())
         self.questions = Questions(self)
@@ -81,6 +80,13 @@ class ChatScreen(Screen[None]):
             yield PromptArea(self)
             yield StatusLine()
             yield MemoryBar()
+
+    @cached_property
+    def registry(self) -> "Registry":
+        """What `/` offers."""
+        from ebbtide.app.slash.all_commands import REGISTRY  # after the first paint
+
+        return REGISTRY
 
     @property
     def transcript(self) -> Transcript:
@@ -123,6 +129,7 @@ class ChatScreen(Screen[None]):
         last = store.last_open_chat()
         if last is not None:
             self.transcript.offer(last.title or "the last chat")
+        self.questions.load_queue()
         self.prompt.restore_draft(self.session.keeper.load_draft())
 
     # --- talking with the person
@@ -141,11 +148,12 @@ class ChatScreen(Screen[None]):
     def pick(
         self,
         title: str,
-        rows: Sequence[Choice] | Find,
+        rows: "Sequence[Choice] | Find",
         then: Callable[[str], Awaitable[None]],
         typed: str = "",
     ) -> None:
         """Let the person choose a row, then go on with its value."""
+        from ebbtide.app.screens.picker import Picker, narrowing  # after the first paint
 
         async def chosen(value: str | None) -> None:
             if value is not None:
@@ -155,6 +163,9 @@ class ChatScreen(Screen[None]):
         self.app.push_screen(Picker(title, find, typed), chosen)
 
     def show_help(self) -> None:
+        from ebbtide.app.screens.text_page import TextPage  # after the first paint
+        from ebbtide.app.slash.help_text import help_text
+
         self.app.push_screen(TextPage(help_text(self.registry)))
 
     async def copy(self, text: str) -> None:
@@ -175,8 +186,9 @@ class ChatScreen(Screen[None]):
             await self.guarded(self._call(call))
         else:
             await self.questions.submit(message.text)
+        self.area.save_draft()  # at once: what has been sent is no draft any more
 
-    async def _call(self, call: Call) -> None:
+    async def _call(self, call: "Call") -> None:
         if call.command is None:
             near = self.registry.nearest(call.name)
             hint = (

@@ -18,7 +18,7 @@ EXPORTS = ("md", "json")
 
 
 async def new(screen: "ChatScreen", argument: str) -> None:
-    await screen.new_chat()
+    await screen.changes.new()
 
 
 async def chats(screen: "ChatScreen", argument: str) -> None:
@@ -33,7 +33,7 @@ async def chats(screen: "ChatScreen", argument: str) -> None:
     if not rows:
         screen.note("There are no chats yet.")
         return
-    screen.pick("Chats", rows, screen.open_chat)
+    screen.pick("Chats", rows, screen.changes.open)
 
 
 async def search(screen: "ChatScreen", argument: str) -> None:
@@ -50,7 +50,7 @@ async def search(screen: "ChatScreen", argument: str) -> None:
             for hit in (store.search(query) if query.strip() else [])
         ]
 
-    screen.pick("Search all chats", find, screen.open_hit, typed=argument)
+    screen.pick("Search all chats", find, screen.changes.open_hit, typed=argument)
 
 
 async def rename(screen: "ChatScreen", argument: str) -> None:
@@ -67,7 +67,7 @@ async def delete(screen: "ChatScreen", argument: str) -> None:
         raise UsageError("this chat has not begun", hint="There is nothing to delete.")
     if argument != "yes":
         raise UsageError("a deleted chat cannot be brought back", hint="Write: /delete yes")
-    await screen.new_chat()
+    await screen.changes.new()
     screen.session.keeper.store.delete_chat(chat.id)
     screen.note(f"“{chat.title}” is deleted.")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def model(screen: "ChatScreen", argument: str) -> None:
     """Load another model; the chat stays. Without a name, choose one."""
     if argument:
-        await screen.reload(screen.tools.find_model(argument, screen.session.load))
+        await screen.changes.reload(screen.tools.find_model(argument, screen.session.load))
         return
     rows = [
         Choice(str(found.path), safe_line(found.name), f"{format_bytes(found.size_bytes)} · {found.source}")
@@ -37,7 +37,7 @@ async def budget(screen: "ChatScreen", argument: str) -> None:
     elif not is_size(argument):
         raise UsageError(f"{argument!r} is not a size", hint="Write 300MiB, 8GB, 40% or auto.")
     else:
-        await screen.reload(msgspec.structs.replace(screen.session.load, budget=argument))
+        await screen.changes.reload(msgspec.structs.replace(screen.session.load, budget=argument))
 
 
 async def pack(screen: "ChatScreen", argument: str) -> None:
@@ -53,9 +53,11 @@ async def system(screen: "ChatScreen", argument: str) -> None:
         screen.note(f"{now}\n\nFiles in {folder.prompts}: {names}")
         return
     if argument == "none":
-        screen.set_system("")
+        screen.session.chat.set_system("")
     else:
-        screen.set_system(folder.prompt(argument) if argument in folder.prompt_names() else argument)
+        screen.session.chat.set_system(
+            folder.prompt(argument) if argument in folder.prompt_names() else argument
+        )
     screen.note("The system prompt holds from the next answer on." if session.system else "No system prompt.")
 
 
@@ -71,7 +73,7 @@ async def preset(screen: "ChatScreen", argument: str) -> None:
     chosen = folder.preset(argument, screen.session.sampling)
     screen.session.sampling = chosen.sampling
     screen.session.keeper.preset = argument
-    screen.set_system(screen.session.system if chosen.system is None else chosen.system)
+    screen.session.chat.set_system(screen.session.system if chosen.system is None else chosen.system)
     screen.note(f"Preset {argument}: temperature {chosen.sampling.temperature:g}.")
 
 

@@ -41,11 +41,11 @@ def block_numbers(screen: "ChatScreen") -> list[str]:
 
 
 async def edit(screen: "ChatScreen", argument: str) -> None:
-    screen.begin_edit(last_of(screen, "user"))
+    screen.changes.edit(last_of(screen, "user"))
 
 
 async def regenerate(screen: "ChatScreen", argument: str) -> None:
-    await screen.regenerate(
+    await screen.changes.regenerate(
         screen.session.conversation.path[-1] if screen.session.conversation.path else None
     )
 
@@ -54,7 +54,7 @@ async def fork(screen: "ChatScreen", argument: str) -> None:
     path = screen.session.conversation.path
     if not path:
         raise UsageError("this chat has not begun", hint="There is nothing to fork.")
-    await screen.fork(path[-1])
+    await screen.changes.fork(path[-1])
 
 
 async def trim(screen: "ChatScreen", argument: str) -> None:
@@ -63,11 +63,11 @@ async def trim(screen: "ChatScreen", argument: str) -> None:
     if argument and not argument.isdecimal():
         raise UsageError(f"{argument!r} is not a number", hint="For example: /trim 4")
     count = int(argument) if argument else len(sent) // 4 * 2
-    await screen.leave_out(min(count, max(len(sent) - 1, 0)))
+    await screen.changes.leave_out(min(count, max(len(sent) - 1, 0)))
 
 
 async def untrim(screen: "ChatScreen", argument: str) -> None:
-    await screen.send_all()
+    await screen.changes.send_all()
 
 
 COMMANDS = [

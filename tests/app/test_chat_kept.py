@@ -163,7 +163,7 @@ async def test_a_queue_stays_with_its_chat(store: ChatStore) -> None:
     async with app_with(store, slow).run_test() as pilot:
         await ready(pilot)
         await ask(pilot, "go")
-        await until(pilot, lambda: "word" in screen_of(pilot).session.partial)
+        await until(pilot, lambda: "word" in screen_of(pilot).session.answer.text)
         await ask(pilot, "and then")
         await shown(pilot, "1. and then")
         await ask(pilot, "/new")

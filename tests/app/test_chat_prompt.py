@@ -84,7 +84,7 @@ async def test_a_queued_question_is_seen_and_taken_back() -> None:
         await shown(pilot, "1. second", "Up takes the last back")
         press(pilot, "up")
         await written(pilot, "second")
-        assert screen_of(pilot).queue.questions == [] and contents(pilot) == ["go"]
+        assert screen_of(pilot).questions.queue.questions == [] and contents(pilot) == ["go"]
 
 
 async def test_after_a_stop_the_queue_is_held_until_enter() -> None:

@@ -6,7 +6,8 @@ import pytest
 from textual.events import Paste
 
 from ebbtide.app.phase import Phase
-from ebbtide.app.screens import chat
+from ebbtide.app.screens import double_press
+from ebbtide.app.screens.changes import Changes
 from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
 from ebbtide.engine.messages import Turn
@@ -110,7 +111,7 @@ async def test_stopping_keeps_the_partial_answer(key: str) -> None:
 async def test_ctrl_c_keeps_the_draft_one_up_away_and_quits_when_pressed_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(chat, "DOUBLE_KEY_S", 600.0)  # a slow machine is no slow person
+    monkeypatch.setattr(double_press, "DOUBLE_KEY_S", 600.0)  # a slow machine is no slow person
     app = chat_app(Script())
     async with app.run_test(notifications=True) as pilot:
         await ready(pilot)
@@ -204,19 +205,19 @@ async def test_commands() -> None:
 
 async def test_what_is_typed_while_a_chat_is_changed_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     began, goes_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    clear, change = TurnsView.clear, chat.ChatScreen._chat_changed
+    clear, change = TurnsView.clear, Changes._show_other_chat
 
     async def slow_clear(view: TurnsView) -> None:
         began.set()
         await goes_on.wait()
         await clear(view)
 
-    async def watched_change(screen: chat.ChatScreen) -> None:
-        await change(screen)
+    async def watched_change(changes: Changes) -> None:
+        await change(changes)
         done.set()
 
     monkeypatch.setattr(TurnsView, "clear", slow_clear)
-    monkeypatch.setattr(chat.ChatScreen, "_chat_changed", watched_change)
+    monkeypatch.setattr(Changes, "_show_other_chat", watched_change)
     async with chat_app(Script()).run_test() as pilot:
         await ready(pilot)
         await ask(pilot, "/new")

@@ -1,0 +1,93 @@
+"""What an event of the engine does to the chat screen."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from ebbtide.app.chat_text import describe_end, describe_error
+from ebbtide.app.garbage import collect_if_due, collect_now
+from ebbtide.app.phase import Phase
+from ebbtide.app.widgets.turns import Note
+from ebbtide.engine.client import ClientEvent, Died
+from ebbtide.engine.errors import ContextError
+from ebbtide.engine.messages import Failed, Finished, Loaded
+
+if TYPE_CHECKING:
+    from ebbtide.app.screens.chat import ChatScreen
+
+COLLECT_AFTER_S = 3.0
+
+
+@dataclass
+class EngineEvent(Message):
+    """An event of a client, brought to the screen's own thread."""
+
+    event: ClientEvent
+    from_fetcher: bool = False
+
+
+class EngineEvents:
+    """Works for one ChatScreen, which gives it each event in turn."""
+
+    def __init__(self, screen: "ChatScreen") -> None:
+        self._screen = screen
+        self._session = screen.session
+
+    async def take_fetcher(self, event: ClientEvent) -> None:
+        """Take an event of the background job that makes the model file."""
+        self._session.handle_fetcher(event)
+        if self._session.phase is Phase.FAILED:
+            await self.answer_ended(describe_error(self._session), "error")
+            self._screen.questions.give_back()
+
+    async def take(self, event: ClientEvent) -> None:
+        """Take an event of the engine."""
+        screen = self._screen
+        screen.panel.take(event)
+        asked = self._session.turns[-1].content if self._session.turns else ""
+        if not self._session.handle(event):
+            return
+        match event:
+            case Finished():
+                await self._finished(event)
+            case Failed() | Died():
+                await self._failed(asked)
+            case Loaded():
+                await screen.turns.sync()
+                for notice in event.notices:
+                    screen.note(notice)
+            case _:
+                pass
+
+    async def _finished(self, event: Finished) -> None:
+        questions = self._screen.questions
+        await self.answer_ended(describe_end(event))
+        questions.give_back()
+        if event.finish_reason == "context":
+            questions.offer_ways_out()
+        await questions.send_next()
+
+    async def _failed(self, asked: str) -> None:
+        questions = self._screen.questions
+        questions.hold_queue()
+        await self.answer_ended(describe_error(self._session), "error")
+        questions.give_back()
+        if isinstance(self._session.error, ContextError):
+            questions.offer_ways_out(asked)
+
+    async def answer_ended(self, note: str, kind: str = "info") -> None:
+        """Show how the chat stands now, and say how the answer ended."""
+        screen = self._screen
+        self._session.answer.content.end()
+        await screen.turns.sync()
+        await screen.transcript.draw()
+        collect_if_due()
+        screen.set_timer(COLLECT_AFTER_S, self._collect)
+        if note:
+            await screen.transcript.add(Note(note, kind))
+
+    def _collect(self) -> None:
+        """Nobody waits for the screen now."""
+        if not self._session.busy and not self._screen.prompt.text:
+            collect_now()

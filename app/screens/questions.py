@@ -1,0 +1,117 @@
+"""From the prompt to the engine: what is sent, what waits in the queue, what comes back to the prompt."""
+
+from typing import TYPE_CHECKING
+
+from ebbtide.app.context_choice import context_choices, messages_to_leave_out
+from ebbtide.app.conversation import Message
+from ebbtide.app.files.mentions import with_files
+from ebbtide.app.question_queue import QuestionQueue
+from ebbtide.engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from ebbtide.app.screens.chat import ChatScreen
+
+
+class Questions:
+    """Works for one ChatScreen."""
+
+    def __init__(self, screen: "ChatScreen") -> None:
+        self._screen = screen
+        self._session = screen.session
+        self.queue = QuestionQueue()
+
+    async def submit(self, text: str) -> None:
+        """Ask, or queue while an answer is written. With a file that cannot be sent, the text stays."""
+        screen = self._screen
+        try:
+            whole = with_files(text, screen.tools.folder)
+        except UsageError as error:
+            screen.prompt.put(text)
+            screen.note(f"{error}\n{error.hint}", "error")
+            return
+        edited = screen.area.end_edit()
+        if self._session.busy:
+            self.queue.add(whole)
+            self._show_queue()
+        else:
+            await self.ask(whole, edited)
+
+    async def ask(self, text: str, edited: Message | None = None) -> None:
+        """Send it now, as another version of `edited` if that is given."""
+        if edited is not None:
+            self._session.edit(edited, text)
+        else:
+            self._session.ask(text)
+        await self._screen.turns.sync()
+
+    async def stop(self) -> None:
+        """Stop the answer; a question that was not sent yet is taken back, one Up away."""
+        self.queue.hold()
+        self._session.stop()
+        if not self._session.busy:
+            await self._screen.events.answer_ended("Taken back.")
+            self.give_back()
+        self._show_queue()
+
+    def give_back(self) -> None:
+        """A question that failed before the first word is in the prompt again, ready to be sent once more;
+        one Up away where something else has been typed by now.
+        """
+        self._screen.prompt.restore_draft(self._session.take_back())
+
+    # --- the queue
+
+    async def send_next(self, *, by_person: bool = False) -> None:
+        """Send the next queued question, unless they are held."""
+        if by_person:
+            self.queue.release()
+        question = None if self._session.busy else self.queue.next()
+        if question is not None:
+            await self.ask(question)
+        self._show_queue()
+
+    def unqueue(self, index: int = -1) -> None:
+        """A queued question comes back to the prompt."""
+        question = self.queue.take(index)
+        if question is not None:
+            self._screen.prompt.put(question)
+        self._show_queue()
+
+    def hold_queue(self) -> None:
+        """Nothing of it is sent before the person says so."""
+        self.queue.hold()
+        self._show_queue()
+
+    def load_queue(self) -> None:
+        """What waited in this chat when it was left, or when ebbtide was ended, goes on waiting."""
+        self.queue = QuestionQueue(self._session.keeper.load_queue())
+        self._show_queue()
+
+    def _show_queue(self) -> None:
+        self._session.keeper.save_queue(self.queue.questions)
+        self._screen.area.show_queue(self.queue)
+
+    # --- a full context
+
+    def offer_ways_out(self, question: str = "") -> None:
+        """The context is full. `question` could not be asked; without one, an answer was cut off."""
+        screen, changes = self._screen, self._screen.changes
+        last = next((turn for turn in reversed(self._session.turns) if turn.role == "user"), None)
+        asked = question or (last.content if last is not None else "")
+
+        async def go(way: str) -> None:
+            if question and way in ("trim", "fork"):
+                screen.prompt.text = ""  # it was put back there, in case nothing is chosen
+            if way == "trim":
+                await changes.leave_out(messages_to_leave_out(self._session, question))
+                if question:
+                    await self.ask(question)
+                else:
+                    await changes.regenerate(self._session.conversation.path[-1])
+            elif way == "fork":
+                await changes.new()
+                await self.ask(asked)
+            elif not question:
+                changes.edit_last()
+
+        screen.pick("The context is full", context_choices(self._session, question), go)
