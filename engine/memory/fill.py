@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.memory.arena import I32, Arena, PageState, Tenant, join_pages
-from ebbtide.engine.memory.mover import BlockRead, Mover
+from ebbtide.engine.memory.mover import BlockRead, Moves
 from ebbtide.engine.memory.slow import KINDS
 from ebbtide.engine.memory.tables import WeightPageTable
 
@@ -16,7 +16,7 @@ class Fill:
     """
 
     def __init__(
-        self, arena: Arena, table: WeightPageTable, mover: Mover, layer: int, experts: Sequence[int]
+        self, arena: Arena, table: WeightPageTable, mover: Moves, layer: int, experts: Sequence[int]
     ) -> None:
         self._arena, self._table = arena, table
         self.layer, self.experts = layer, tuple(experts)

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ebbtide.engine.errors import EbbtideError, ModelError
 from ebbtide.engine.memory.slow import ExpertSource, Kind
@@ -21,6 +21,43 @@ class BlockRead(NamedTuple):
     kind: Kind
     last_extent: int
     targets: list[tuple[int, int]]
+
+
+class Transfer(Protocol):
+    """Blocks on their way into pages. The pages may be used otherwise once `settle` has returned."""
+
+    def wait(self) -> int:
+        """Return when the pages may be computed with; bytes read. Raises the first EbbtideError."""
+        ...
+
+    def settle(self) -> None:
+        """Give up what is not begun and see to it that nothing more is written into the pages."""
+        ...
+
+
+class Moves(Protocol):
+    """Something that brings blocks into pages: `Mover`, or `UploadMover` where pages are on a card."""
+
+    def start(self, reads: Sequence[BlockRead]) -> Transfer:
+        """Begin all; returns at once."""
+        ...
+
+    def close(self) -> None:
+        """Wait for running reads and end all threads."""
+        ...
+
+
+def read_block(source: ExpertSource, read: BlockRead, targets: Sequence[tuple[int, int]]) -> int:
+    """Read one block into (address, bytes) targets; bytes read. Whatever fails is an EbbtideError."""
+    try:
+        return source.read_expert(read.layer, read.expert, read.kind, 0, read.last_extent, targets)
+    except EbbtideError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"Reading expert {read.expert} of layer {read.layer} ({read.kind}) failed: {error}.",
+            hint="Check that the model file is still there and its disk works, then load it again.",
+        ) from error
 
 
 class Flight:
@@ -46,29 +83,20 @@ class Flight:
         self._queue.clear()
         wait([task for task in self._tasks if not task.cancel()])
 
+    def _read_next(self) -> int:
+        read = self._queue.popleft()
+        return read_block(self._source, read, read.targets)
+
     def _drain(self) -> int:
         read = 0
         try:
             with suppress(IndexError):  # the queue is empty
                 while True:
-                    read += self._read(self._queue.popleft())
+                    read += self._read_next()
         except EbbtideError:
             self._queue.clear()
             raise
         return read
-
-    def _read(self, read: BlockRead) -> int:
-        try:
-            return self._source.read_expert(
-                read.layer, read.expert, read.kind, 0, read.last_extent, read.targets
-            )
-        except EbbtideError:
-            raise
-        except Exception as error:
-            raise ModelError(
-                f"Reading expert {read.expert} of layer {read.layer} ({read.kind}) failed: {error}.",
-                hint="Check that the model file is still there and its disk works, then load it again.",
-            ) from error
 
 
 class Mover:

@@ -9,7 +9,7 @@ from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.arena import Arena, PageState, Tenant
 from ebbtide.engine.memory.fill import Fill
 from ebbtide.engine.memory.layer_cache import LayerCache
-from ebbtide.engine.memory.mover import Mover
+from ebbtide.engine.memory.mover import Moves
 from ebbtide.engine.memory.quotas import even_quotas
 from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.memory.warm import Progress, warm
@@ -38,7 +38,7 @@ class Pager:
         self,
         arena: Arena,
         table: WeightPageTable,
-        mover: Mover,
+        mover: Moves,
         *,
         capacity_pages: int,
         policy: str = "lru",

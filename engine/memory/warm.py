@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from ebbtide.engine.memory.arena import Arena
 from ebbtide.engine.memory.fill import Fill
-from ebbtide.engine.memory.mover import Mover
+from ebbtide.engine.memory.mover import Moves
 from ebbtide.engine.memory.tables import WeightPageTable
 
 Progress = Callable[[int, int], None]
@@ -28,7 +28,7 @@ def _chunks(table: WeightPageTable, quotas: Sequence[int], page_bytes: int) -> l
 def warm(
     arena: Arena,
     table: WeightPageTable,
-    mover: Mover,
+    mover: Moves,
     quotas: Sequence[int],
     make_free: Callable[[int], None],
     progress: Progress,

@@ -1,0 +1,208 @@
+"""Pages on a card whose queues run late and in any order: no page is read, written or reused early."""
+
+import random
+
+import numpy as np
+import pytest
+
+from ebbtide.engine.device.lanes import Marker
+from ebbtide.engine.device.staging import Slot, StagingRing
+from ebbtide.engine.errors import EbbtideError
+from ebbtide.engine.memory.arena import Arena, Tenant
+from ebbtide.engine.memory.pager import Pager
+from ebbtide.engine.memory.slow import KINDS
+from ebbtide.engine.memory.tables import WeightPageTable
+from ebbtide.engine.memory.upload import UploadMover, slot_bytes_for
+from tests.helpers.memory_fakes import (
+    EXPERTS,
+    FLOOR_PAGES,
+    LAYERS,
+    PAGE,
+    FakeSource,
+    ids,
+    layouts,
+    page_view,
+    pattern,
+)
+from tests.helpers.simulated_card import SimulatedCard
+
+SEEDS = range(30)
+LARGEST_BLOCK = max(max(layout.page_count for layout in pair) for pair in layouts())
+
+
+class CardSystem:
+    """A pager over a simulated card. Kernels note what they found in `faults`."""
+
+    def __init__(self, card: SimulatedCard, *, extra_pages: int = 12, slots: int = 3) -> None:
+        self.card, self.source, self.faults = card, FakeSource(), list[str]()
+        self.arena = Arena(PAGE, FLOOR_PAGES + extra_pages, slab_bytes=8 * PAGE, memory=card)
+        self.ring = StagingRing(card, slot_bytes_for(LARGEST_BLOCK, PAGE), slots)
+        table = WeightPageTable(layouts(), EXPERTS, self.arena.pages)
+        mover = UploadMover(self.source, self.ring, card)
+        self.pager = Pager(self.arena, table, mover, capacity_pages=self.arena.total_pages)
+
+    def launch_experts(self, layer: int, experts: list[int]) -> None:
+        """A kernel that reads these experts, through the page table as it is now."""
+        wanted = [
+            (page, pattern(layer, expert, kind, place))
+            for expert in experts
+            for kind, block in zip(KINDS, (self.pager.gate_up(layer), self.pager.down(layer)), strict=True)
+            for place, page in enumerate(block.page_table[expert].tolist())
+        ]
+
+        def kernel() -> None:
+            for page, word in wanted:
+                found = set(page_view(self.arena, page).view(np.uint32).tolist())
+                if found != {word}:
+                    self.faults.append(f"page {page} of layer {layer} has {found}, not {word}")
+
+        self.card.compute(kernel)
+
+    def launch_kv(self, page: int, value: int, expected: int) -> None:
+        """A kernel that finds `expected` in a KV page and writes `value`."""
+
+        def kernel() -> None:
+            view = page_view(self.arena, page)
+            if not (view == expected).all():
+                self.faults.append(f"KV page {page} has {view[0]}, not {expected}")
+            view[:] = value
+
+        self.card.compute(kernel)
+
+
+def step(system: CardSystem, chooser: random.Random) -> None:
+    """One layer of a token: make experts resident, compute each group; sometimes it is cancelled half-way."""
+    layer = chooser.randrange(LAYERS)
+    routed = chooser.sample(range(EXPERTS), chooser.randint(1, 4))
+    for mask in system.pager.groups(layer, ids(*routed)):
+        system.launch_experts(layer, [expert for expert in routed if mask[expert]])
+        system.card.work(chooser.randint(0, 6))
+        if chooser.random() < 0.1:
+            return
+
+
+def kv_turn(system: CardSystem, held: dict[int, int], chooser: random.Random) -> None:
+    """KV takes a page from the experts, writes to one it has, or gives one back."""
+    arena, pager = system.arena, system.pager
+    deed = chooser.choice(["take", "write", "give"])
+    if deed == "take" and len(held) < 10:
+        pager.set_capacity(arena.total_pages - len(held) - 1)
+        if arena.free_pages or pager.give_pages(1):
+            (page,) = arena.allocate(1, Tenant.KV).tolist()
+            held[page] = 0
+    elif held:
+        page = chooser.choice(list(held))
+        value = chooser.randint(1, 255)
+        system.launch_kv(page, value, held[page])
+        held[page] = value
+        if deed == "give":
+            del held[page]
+            arena.release(np.array([page], np.int32), Tenant.KV)
+            pager.set_capacity(arena.total_pages - len(held))
+
+
+def run(card: SimulatedCard, seed: int, *, slots: int = 3, steps: int = 60) -> CardSystem:
+    system, chooser, held = CardSystem(card, slots=slots), random.Random(seed), dict[int, int]()
+    for _ in range(steps):
+        step(system, chooser)
+        kv_turn(system, held, chooser)
+        if chooser.random() < 0.05:
+            system.arena.trim()
+        card.work(chooser.randint(0, 4))
+    system.pager.settle()
+    card.drain()
+    system.arena.check_integrity()
+    system.pager.check_integrity()
+    system.pager.close()
+    return system
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_delayed_and_reordered_copies_and_kernels_never_meet_in_a_page(seed: int) -> None:
+    system = run(SimulatedCard(seed), seed, slots=1 + seed % 4)
+    assert system.faults == []
+    assert system.pager.misses > 20 and system.pager.hits > 5
+
+
+class Careless(SimulatedCard):
+    """Forgets to let one queue wait for the other."""
+
+    forgets = ""
+
+    def copying_waits(self, marker: Marker) -> None:
+        if self.forgets != "copying":
+            super().copying_waits(marker)
+
+    def computing_waits(self, marker: Marker) -> None:
+        if self.forgets != "computing":
+            super().computing_waits(marker)
+
+
+@pytest.mark.parametrize("forgets", ["copying", "computing"])
+def test_the_stress_test_sees_a_queue_that_does_not_wait(forgets: str) -> None:
+    def careless(seed: int) -> CardSystem:
+        card = Careless(seed)
+        card.forgets = forgets
+        return run(card, seed)
+
+    assert any(careless(seed).faults for seed in SEEDS)
+
+
+def test_a_slot_is_not_written_while_its_copy_is_outstanding() -> None:
+    class Eager(StagingRing):
+        def give(self, slot: Slot, busy: Marker | None = None) -> None:
+            super().give(slot)
+
+    def faults(ring: type[StagingRing]) -> list[str]:
+        found = []
+        for seed in SEEDS:
+            card = SimulatedCard(seed)
+            system = CardSystem(card, slots=1)
+            system.pager.close()
+            eager = ring(card, slot_bytes_for(LARGEST_BLOCK, PAGE), 1)
+            table = WeightPageTable(layouts(), EXPERTS, system.arena.pages)
+            mover = UploadMover(system.source, eager, card)
+            system.pager = Pager(system.arena, table, mover, capacity_pages=system.arena.total_pages)
+            for mask in system.pager.groups(0, ids(0, 1, 2)):
+                system.launch_experts(0, [expert for expert in range(3) if mask[expert]])
+            card.drain()
+            system.pager.close()
+            found += system.faults
+        return found
+
+    assert faults(StagingRing) == []
+    assert faults(Eager) != []
+
+
+def test_a_failed_read_publishes_nothing_and_loses_no_page() -> None:
+    card = SimulatedCard(1)
+    system = CardSystem(card)
+    system.source.broken.add((0, 2))
+    for _ in range(5):
+        with pytest.raises(EbbtideError, match="expert 2 of layer 0"):
+            for _mask in system.pager.groups(0, ids(1, 2)):
+                pass
+    card.drain()
+    assert system.arena.owned_pages(Tenant.EXPERTS) == 0
+    system.source.broken.clear()
+    for mask in system.pager.groups(0, ids(1, 2)):
+        system.launch_experts(0, [expert for expert in (1, 2) if mask[expert]])
+    card.drain()
+    assert system.faults == []
+    system.pager.check_integrity()
+    system.pager.close()
+
+
+def test_fewer_slots_where_pinned_memory_is_short() -> None:
+    size = slot_bytes_for(LARGEST_BLOCK, PAGE)
+    ring = StagingRing(SimulatedCard(1, pinned_quota=2 * size), size, 8)
+    assert (ring.slots, ring.is_pinned, ring.device_bytes) == (2, True, 2 * size)
+    assert "Only" in ring.notice
+
+
+def test_without_pinned_memory_one_ordinary_slot_does_the_work() -> None:
+    card = SimulatedCard(3, pinned_quota=0)
+    system = run(card, 3, slots=4)
+    assert (system.ring.slots, system.ring.is_pinned) == (1, False)
+    assert "no pinned memory" in system.ring.notice
+    assert system.faults == [] and system.pager.misses > 20
