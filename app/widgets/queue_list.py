@@ -11,8 +11,9 @@ from ebbtide.app.safe_text import safe_line
 
 
 class QueueList(Static):
-    """What can be done, then a line for each question; a click takes one back. Where there is little room, the
-    first lines are what is seen.
+    """What can be done, then a line for each question; a click takes one back.
+
+    Where there is little room, the first lines are what is seen.
     """
 
     @dataclass

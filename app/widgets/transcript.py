@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ebbtide.app.safe_text import safe_line
-from ebbtide.app.widgets.turns import AnswerTurn, Entry, UserTurn
+from ebbtide.app.widgets.turns import AnswerTurn, Entry, Note, UserTurn
 
 if TYPE_CHECKING:
     from ebbtide.app.widgets.code_block import AnswerMarkdown
@@ -87,6 +87,9 @@ class Transcript(VerticalScroll):
         async with self._changing:
             for greeting in self.query(Greeting):
                 await greeting.remove()
+            await self._drop_passing()
+            if isinstance(turn, Note) and self._has_just_said(turn):
+                return
             self._turns.append(turn)
             if isinstance(turn, UserTurn):
                 await self._to_end()
@@ -94,6 +97,24 @@ class Transcript(VerticalScroll):
                 self._last += 1
                 await self.mount(turn)
                 await self._let_go_of_oldest()
+
+    async def _drop_passing(self) -> None:
+        """Notes at the end that what follows makes useless."""
+        while self._turns and isinstance(last := self._turns[-1], Note) and last.passing:
+            self._turns.pop()
+            self._last = min(self._last, len(self._turns))
+            self._first = min(self._first, self._last)
+            if last.is_attached:
+                await last.remove()
+
+    def _has_just_said(self, note: Note) -> bool:
+        """Whether the same stands among the notes behind the last turn."""
+        for turn in reversed(self._turns):
+            if not isinstance(turn, Note):
+                return False
+            if (turn.text, turn.kind) == (note.text, note.kind):
+                return True
+        return False
 
     async def show(self, turns: Sequence[Entry]) -> None:
         """Hold these and no others; the end is in view."""
@@ -161,8 +182,8 @@ class Transcript(VerticalScroll):
     async def draw(self) -> None:
         """Bring answers that still stream up to date."""
         self._let_sleep()
-        for turn in self._turns[max(self._last - 3, self._first) : self._last]:
-            if isinstance(turn, AnswerTurn):
+        for turn in self._turns[self._first : self._last]:
+            if isinstance(turn, AnswerTurn) and not turn.is_whole:
                 await turn.draw()
 
     # --- where the view stands

@@ -4,7 +4,7 @@ Each can make a fresh, unmounted copy of itself (`fresh`), because a long transc
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -108,18 +108,25 @@ class UserTurn(Entry):
 
 
 class Note(Entry):
-    """A remark of the program; `kind` is "info" or "error"."""
+    """A remark of the program; `kind` is "info" or "error".
 
-    def __init__(self, text: str, kind: str = "info") -> None:
+    A `passing` one is of no use any more when something follows it, and makes way.
+    """
+
+    SIGNS: ClassVar[dict[str, str]] = {"info": "·", "error": "✗"}
+    """In front of the text, where turns have a bar or nothing: told apart without colours too."""
+
+    def __init__(self, text: str, kind: str = "info", *, passing: bool = False) -> None:
         super().__init__()
-        self.text, self.kind = text, kind
+        self.text, self.kind, self.passing = text, kind, passing
         self.add_class(f"-{kind}")
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(visible(self.text)), markup=False)
+        yield Static(self.SIGNS[self.kind], markup=False, classes="sign")
+        yield Static(Content(visible(self.text)), markup=False, classes="text")
 
     def fresh(self) -> "Note":
-        return Note(self.text, self.kind)
+        return Note(self.text, self.kind, passing=self.passing)
 
 
 class AnswerTurn(Entry):
@@ -137,7 +144,7 @@ class AnswerTurn(Entry):
         self._open = Static(markup=False, classes="open-block")
         self._open_shown = ""
         self._drawing = asyncio.Lock()
-        self._is_whole = False
+        self.is_whole = False
         """Drawn to its end: there is nothing left to do."""
 
     def compose(self) -> ComposeResult:
@@ -184,7 +191,7 @@ class AnswerTurn(Entry):
     async def draw(self) -> None:
         """Show what has come since the last call; nothing in between is ever on the screen."""
         async with self._drawing:
-            if self._has_parts and not self._is_whole and self.is_attached:
+            if self._has_parts and not self.is_whole and self.is_attached:
                 try:
                     await self._draw_news()
                 except MountError:
@@ -201,7 +208,7 @@ class AnswerTurn(Entry):
             for closed in self._next_closed(ended):
                 await self._append(closed)
             self._show_open()
-        self._is_whole = ended
+        self.is_whole = ended
 
     async def _draw_thinking(self) -> None:
         if self._thinking is None and (self.content.is_thinking or self.content.thinking.strip()):
