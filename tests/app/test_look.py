@@ -113,7 +113,7 @@ async def test_the_prompt_is_always_seen(size: tuple[int, int]) -> None:
         await until(pilot, lambda: screen_of(pilot).session.answer.text != "")
         for number in range(6):
             await ask(pilot, f"question {number} that is longer than the screen is wide")
-            await until(pilot, lambda number=number: len(screen_of(pilot).queue.questions) == number + 1)  # type: ignore[misc]
+            await until(pilot, lambda number=number: len(screen_of(pilot).questions.queue.questions) == number + 1)  # type: ignore[misc]
         prompt, screen = prompt_of(pilot), screen_of(pilot)
         await shown(pilot, "6 queued")
         assert caret_is_seen(pilot)
