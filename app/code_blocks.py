@@ -15,7 +15,7 @@ class CodeBlockText(NamedTuple):
 
 def markdown_parser() -> "MarkdownIt":
     """Tags in an answer are text, not HTML that a terminal would drop."""
-    from markdown_it import MarkdownIt  # the first paint does not wait for it
+    from markdown_it import MarkdownIt  # after the first paint
 
     return MarkdownIt("gfm-like", {"html": False})
 

@@ -91,7 +91,7 @@ def _rules_of(folder: Path) -> list[_Rules]:
 
 
 def _read_rules(path: Path, folder: Path) -> list[_Rules]:
-    from pathspec import GitIgnoreSpec  # the first paint does not wait for it
+    from pathspec import GitIgnoreSpec  # after the first paint
 
     try:
         lines = path.read_text("utf-8", errors="replace").splitlines()

@@ -69,7 +69,7 @@ class PanelControl:
             self._timer = None
 
     def _show_full(self, screen: Screen[None]) -> None:
-        from ebbtide.app.panel.screen import MemoryScreen  # the first paint does not wait for this
+        from ebbtide.app.panel.screen import MemoryScreen  # after the first paint
 
         self._hide_side()
         if self.form is Form.OFF:

@@ -119,9 +119,7 @@ class PromptArea(Vertical):
         self.prompt.can_unqueue = bool(queue.questions)
 
     async def on_prompt_wished(self, message: Prompt.Wished) -> None:
-        from ebbtide.app.wishes import (
-            fulfil,
-        )  # lists, commands, editor: the first paint does not wait for them
+        from ebbtide.app.wishes import fulfil  # after the first paint
 
         await self._chat.guarded(fulfil(message.wish, self._chat))
 

@@ -153,9 +153,7 @@ class AnswerTurn(Entry):
 
     @staticmethod
     def _part(numbered_from: int = 1) -> "AnswerMarkdown":
-        from ebbtide.app.widgets.code_block import (
-            AnswerMarkdown,
-        )  # parser and highlighter: not for an empty chat
+        from ebbtide.app.widgets.code_block import AnswerMarkdown  # after the first paint
 
         return AnswerMarkdown(numbered_from)
 
