@@ -1,20 +1,24 @@
 """Half an hour of streaming through a pseudo-terminal: what the app's memory, its CPU and its output do.
 
     python tests/tools/soak.py [--minutes 30] [--panel off|side|full] [--tokens-per-second 50]
+                               [--pause 0.1] [--csv FILE] [--notes FILE]
 
 The scripted engine streams one answer after the other into one chat. Printed: the app's resident memory over
 time with the slope of a straight line through its last two thirds, the app's share of one core, and the bytes
-written to the terminal per second.
+written to the terminal per second. `--pause` is how long nothing is asked after an answer, as a share of what the
+answer takes; with 0 there is always another question waiting, and the app is never idle. `--csv` gets a line a
+minute while it runs; `--notes` gets what the memory consists of (see `traced_app.py`), which costs some CPU.
 """
 
 import argparse
+import csv
 import os
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import psutil
 
@@ -22,9 +26,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.helpers.fake_engine import Script
 from tests.helpers.terminal import Terminal
+from tests.tools import traced_app
 
 MIB = 1 << 20
 EVERY_S = 5.0
+NOTES_EVERY_S = 60.0
 PANEL_KEYS = {"off": 0, "side": 1, "full": 2}
 F2 = "\x1bOQ"
 ANSWER = (
@@ -68,10 +74,36 @@ def sample(terminal: CountingTerminal, process: psutil.Process, began: float) ->
     )
 
 
-def soak(terminal: CountingTerminal, minutes: float, period_s: float) -> list[Sample]:
-    """Ask once every `period_s`, a little longer than an answer takes."""
+class Table:
+    """A line for each whole minute: what is resident then; CPU and bytes of the minute before it."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._last: Sample | None = None
+        self._rows = csv.writer(file)
+        self._rows.writerow(["minute", "resident_mib", "cpu_share", "written_bytes_per_s"])
+
+    def add(self, now: Sample) -> None:
+        last = self._last
+        if last is None:
+            self._rows.writerow([0, f"{now.resident / MIB:.1f}", "", ""])
+        elif now.at_s // 60 > last.at_s // 60:
+            elapsed = now.at_s - last.at_s
+            share, rate = (now.cpu_s - last.cpu_s) / elapsed, (now.written - last.written) / elapsed
+            self._rows.writerow(
+                [int(now.at_s // 60), f"{now.resident / MIB:.1f}", f"{share:.3f}", f"{rate:.0f}"]
+            )
+        else:
+            return
+        self._last = now
+        self._file.flush()
+
+
+def soak(terminal: CountingTerminal, minutes: float, period_s: float, table: Table) -> list[Sample]:
+    """Ask once every `period_s`."""
     process, began = psutil.Process(terminal.process.pid), time.monotonic()
     samples = [sample(terminal, process, began)]
+    table.add(samples[0])
     asked_at = float("-inf")
     while samples[-1].at_s < 60 * minutes:
         if time.monotonic() - asked_at > period_s:
@@ -80,6 +112,7 @@ def soak(terminal: CountingTerminal, minutes: float, period_s: float) -> list[Sa
         time.sleep(EVERY_S)
         terminal.forget()
         samples.append(sample(terminal, process, began))
+        table.add(samples[-1])
     return samples
 
 
@@ -105,6 +138,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--panel", choices=list(PANEL_KEYS), default="off")
     parser.add_argument("--tokens-per-second", type=float, default=50.0)
+    parser.add_argument("--pause", type=float, default=0.1)
+    parser.add_argument("--csv", type=Path, default=Path(os.devnull))
+    parser.add_argument("--notes", type=Path)
     options = parser.parse_args()
     script = Script(answer=ANSWER, token_delay_s=1 / options.tokens_per_second)
     with tempfile.TemporaryDirectory(prefix="ebbtide-soak-") as folder:
@@ -112,13 +148,15 @@ def main() -> None:
         model = Path(folder, "tiny.gguf")
         model.write_bytes(b"GGUF")
         terminal = CountingTerminal(script, str(model), rows=40, columns=120)
-        with terminal:
+        if options.notes is not None:
+            terminal.command[1:2] = [traced_app.__file__, str(options.notes.resolve()), str(NOTES_EVERY_S)]
+        with terminal, options.csv.open("w", newline="") as table:
             terminal.wait_for("ready")
             for _ in range(PANEL_KEYS[options.panel]):
                 terminal.send(F2)
                 time.sleep(1.0)
-            period_s = 1.1 * len(ANSWER.split(" ")) / options.tokens_per_second
-            print(report(soak(terminal, options.minutes, period_s)))
+            period_s = (1 + options.pause) * len(ANSWER.split(" ")) / options.tokens_per_second
+            print(report(soak(terminal, options.minutes, period_s, Table(table))))
 
 
 if __name__ == "__main__":
