@@ -16,6 +16,7 @@ from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.conversation import Message, Version
 from ebbtide.app.markdown_parts import Closed, PartSplitter
 from ebbtide.app.safe_text import visible
+from ebbtide.app.widgets.open_block import OpenBlock
 from ebbtide.app.widgets.thinking_fold import ThinkingFold
 
 if TYPE_CHECKING:
@@ -141,8 +142,7 @@ class AnswerTurn(Entry):
         self._taken = 0
         self._epoch = 0
         self.parts = [self._part()]
-        self._open = Static(markup=False, classes="open-block")
-        self._open_shown = ""
+        self._open = OpenBlock()
         self._drawing = asyncio.Lock()
         self.is_whole = False
         """Drawn to its end: there is nothing left to do."""
@@ -169,7 +169,6 @@ class AnswerTurn(Entry):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._open.display = False
         self.call_next(self.draw)
 
     def toggle(self) -> None:
@@ -205,7 +204,7 @@ class AnswerTurn(Entry):
             await self._draw_thinking()
             for closed in self._next_closed(ended):
                 await self._append(closed)
-            self._show_open()
+            self._open.show(self._splitter.rest.strip("\n"))
         self.is_whole = ended
 
     async def _draw_thinking(self) -> None:
@@ -231,13 +230,6 @@ class AnswerTurn(Entry):
         self.parts[-1].wake()
         await self.parts[-1].append(closed.text)
         self.parts[-1].number_blocks()
-
-    def _show_open(self) -> None:
-        rest = self._splitter.rest.strip("\n")
-        if rest != self._open_shown:
-            self._open_shown = rest
-            self._open.update(Content(rest))
-            self._open.display = bool(rest.strip())
 
     async def _start_over(self) -> None:
         """What was shown as answer was thinking."""

@@ -2,9 +2,9 @@
 
     traced_app.py FILE EVERY_S SCRIPT_JSON ARGUMENTS...
 
-A line of JSON each time: objects that the garbage collector follows and the most frequent types, how often and
-how long it collected, blocks of Python's own allocator, and the C library's account of its heap (what is in use,
-what is free but kept).
+A line of JSON each time: objects that the garbage collector follows and the most frequent types, how often
+and how long it collected, blocks of Python's own allocator, and the C library's account of its heap (what
+is in use, what is free but kept).
 """
 
 import collections
