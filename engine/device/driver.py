@@ -56,27 +56,27 @@ class CudaDriver:
 
     def __init__(self, open_library: Callable[[str], Any] = ctypes.CDLL) -> None:
         self._library = _open(open_library)
-        self._call("cuInit", 0)
+        self.call("cuInit", 0)
 
     @property
     def version(self) -> tuple[int, int]:
         """The newest CUDA that this driver runs, as (major, minor)."""
         found = ctypes.c_int()
-        self._call("cuDriverGetVersion", ctypes.byref(found))
+        self.call("cuDriverGetVersion", ctypes.byref(found))
         return found.value // 1000, found.value % 1000 // 10
 
     def cards(self) -> list[Card]:
         """Every device this process may use (CUDA_VISIBLE_DEVICES is obeyed by the driver)."""
         count = ctypes.c_int()
-        self._call("cuDeviceGetCount", ctypes.byref(count))
+        self.call("cuDeviceGetCount", ctypes.byref(count))
         return [self._card(index) for index in range(count.value)]
 
     def _card(self, index: int) -> Card:
         device = self._device(index)
         name = ctypes.create_string_buffer(_NAME_BYTES)
-        self._call("cuDeviceGetName", name, _NAME_BYTES, device)
+        self.call("cuDeviceGetName", name, _NAME_BYTES, device)
         total = ctypes.c_size_t()
-        self._call("cuDeviceTotalMem_v2", ctypes.byref(total), device)
+        self.call("cuDeviceTotalMem_v2", ctypes.byref(total), device)
         return Card(
             index=index,
             name=name.value.decode("utf-8", "replace"),
@@ -93,18 +93,18 @@ class CudaDriver:
         raw = (ctypes.c_ubyte * _UUID_BYTES)()
         # The first names the MIG instance, not its card; drivers before 11.4 have only the second.
         has_newer = hasattr(self._library, "cuDeviceGetUuid_v2")
-        self._call("cuDeviceGetUuid_v2" if has_newer else "cuDeviceGetUuid", raw, device)
+        self.call("cuDeviceGetUuid_v2" if has_newer else "cuDeviceGetUuid", raw, device)
         digits = bytes(raw).hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
     def _attribute(self, attribute: int, device: ctypes.c_int) -> int:
         value = ctypes.c_int()
-        self._call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
         return value.value
 
     def _device(self, index: int) -> ctypes.c_int:
         device = ctypes.c_int()
-        self._call("cuDeviceGet", ctypes.byref(device), index)
+        self.call("cuDeviceGet", ctypes.byref(device), index)
         return device
 
     # --- one card's memory
@@ -112,36 +112,37 @@ class CudaDriver:
     def use(self, index: int) -> None:
         """Make a card's primary context (some hundred MB of its memory, once) this thread's current one."""
         context = ctypes.c_void_p()
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._device(index))
-        self._call("cuCtxSetCurrent", context)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._device(index))
+        self.call("cuCtxSetCurrent", context)
 
     def memory(self) -> tuple[int, int]:
         """(free, total) bytes of the current context's device; free counts what other programs hold."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        self._call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
 
     def allocate(self, nbytes: int) -> int:
         """Address of `nbytes` of device memory, aligned to 256 bytes at least."""
         address = ctypes.c_uint64()
-        self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(nbytes))
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(nbytes))
         return address.value
 
     def free(self, address: int) -> None:
         """Give memory back to the driver. Waits for all work on the device, so: between steps only."""
-        self._call("cuMemFree_v2", ctypes.c_uint64(address))
+        self.call("cuMemFree_v2", ctypes.c_uint64(address))
 
     def allocate_pinned(self, nbytes: int) -> int:
         """Address of `nbytes` of host memory that copies use directly; it has a quota (WSL: half of RAM)."""
         address = ctypes.c_void_p()
-        self._call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(nbytes), 0)
+        self.call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(nbytes), 0)
         return address.value or 0
 
     def free_pinned(self, address: int) -> None:
         """Give pinned memory back."""
-        self._call("cuMemFreeHost", ctypes.c_void_p(address))
+        self.call("cuMemFreeHost", ctypes.c_void_p(address))
 
-    def _call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function of the library. Raises DriverError where it returns anything but success."""
         code = getattr(self._library, name)(*arguments)
         if code:
             raise DriverError(f"{name}: {self._explain(code)}", code)

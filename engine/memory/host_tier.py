@@ -1,8 +1,8 @@
 """The middle tier of a machine with a card: experts in the process's own memory, in front of the disk.
 
 A block is kept when it is first read, for as long as the allowance lasts; what is kept stays: every block was
-worth keeping once, and none of those is read from the disk again. The file is read around the page cache where
-the file system allows it, so the model is never in memory twice.
+worth keeping once, and none of those is read from the disk again. The file is read around the page cache
+where the file system allows it, so the model is never in memory twice.
 """
 
 import ctypes

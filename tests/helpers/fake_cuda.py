@@ -1,10 +1,14 @@
 """A CUDA driver library in Python: cards, memory and refusals as a test wants them."""
 
 import ctypes
+import itertools
 import uuid as uuids
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from ebbtide.engine.memory.anonymous import U8, anonymous
+from tests.helpers.late_queues import LateQueues, Mark
 
 GIB = 1 << 30
 OUT_OF_MEMORY = 2
@@ -37,6 +41,12 @@ class FakeCuda:
     current: int = -1
     blocks: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Address -> (card, bytes)."""
+    memory: dict[int, U8] = field(default_factory=dict)
+    """The blocks themselves, in the process's own memory."""
+    queues: LateQueues = field(default_factory=lambda: LateQueues(0))
+    """Streams, by handle."""
+    events: dict[int, Mark | None] = field(default_factory=dict)
+    handles: Any = field(default_factory=lambda: itertools.count(0x100))
     pinned: dict[int, Any] = field(default_factory=dict)
     pinned_quota: int = 4 * GIB
 
@@ -102,12 +112,15 @@ class FakeCuda:
     def _cuMemAlloc_v2(self, out: Any, size: Any) -> int:  # noqa: N802
         if size.value > self.free_bytes(self.current):
             return OUT_OF_MEMORY
-        address = 0x7000_0000_0000 + (len(self.calls) << 32)
-        self.blocks[address] = (self.current, size.value)
+        memory = anonymous(size.value)
+        memory[: 1 << 20] = 0xEE  # a card's memory is not zeroed
+        address = int(memory.ctypes.data)
+        self.blocks[address], self.memory[address] = (self.current, size.value), memory
         _set(out, address)
         return 0
 
     def _cuMemFree_v2(self, address: Any) -> int:  # noqa: N802
+        self.memory.pop(address.value, None)
         return 0 if self.blocks.pop(address.value, None) else 1
 
     def _cuMemHostAlloc(self, out: Any, size: Any, flags: int) -> int:  # noqa: N802
@@ -121,6 +134,51 @@ class FakeCuda:
 
     def _cuMemFreeHost(self, address: Any) -> int:  # noqa: N802
         return 0 if self.pinned.pop(address.value, None) is not None else 1
+
+    # --- streams and events: work is done late (`LateQueues`)
+
+    def _cuStreamCreate(self, out: Any, flags: int) -> None:  # noqa: N802
+        _set(out, next(self.handles))
+
+    def _cuStreamDestroy_v2(self, stream: Any) -> None:  # noqa: N802
+        pass
+
+    def _cuStreamWaitEvent(self, stream: Any, event: Any, flags: int) -> None:  # noqa: N802
+        mark = self.events[event.value]
+        assert mark is not None, "an event that was never recorded"
+        self.queues.hold(stream.value, mark)
+
+    def _cuEventCreate(self, out: Any, flags: int) -> None:  # noqa: N802
+        handle = next(self.handles)
+        self.events[handle] = None
+        _set(out, handle)
+
+    def _cuEventRecord(self, event: Any, stream: Any) -> None:  # noqa: N802
+        self.events[event.value] = self.queues.mark(stream.value)
+
+    def _cuEventSynchronize(self, event: Any) -> None:  # noqa: N802
+        mark = self.events[event.value]
+        if mark is not None:
+            mark.wait()
+
+    def _cuEventDestroy_v2(self, event: Any) -> int:  # noqa: N802
+        return 1 if self.events.pop(event.value, self) is self else 0
+
+    def _cuCtxSynchronize(self) -> None:  # noqa: N802
+        self.queues.drain()
+
+    def _cuMemcpyHtoDAsync_v2(self, target: Any, source: Any, size: Any, stream: Any) -> None:  # noqa: N802
+        self._later_move(target.value, source.value, size.value, stream)
+
+    def _cuMemcpyDtoDAsync_v2(self, target: Any, source: Any, size: Any, stream: Any) -> None:  # noqa: N802
+        self._later_move(target.value, source.value, size.value, stream)
+
+    def _later_move(self, target: int, source: int, size: int, stream: Any) -> None:
+        self.queues.add(stream.value, lambda: ctypes.memmove(target, source, size))
+
+    def _cuMemsetD8Async(self, target: Any, value: int, size: Any, stream: Any) -> None:  # noqa: N802
+        place, count = target.value, size.value
+        self.queues.add(stream.value, lambda: ctypes.memset(place, value, count))
 
     def _cuGetErrorString(self, code: int, out: Any) -> int:  # noqa: N802
         _set(

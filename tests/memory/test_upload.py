@@ -1,18 +1,26 @@
 """Pages on a card whose queues run late and in any order: no page is read, written or reused early."""
 
+import gc
 import random
+from collections.abc import Hashable
+from typing import Protocol
 
 import numpy as np
 import pytest
 
-from ebbtide.engine.device.lanes import Marker
-from ebbtide.engine.device.staging import Slot, StagingRing
+from ebbtide.engine.device.card import CudaCard
+from ebbtide.engine.device.driver import CudaDriver
+from ebbtide.engine.device.lanes import Lanes, Marker
+from ebbtide.engine.device.staging import Slot, StagingMemory, StagingRing
 from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.memory.arena import Arena, Tenant
 from ebbtide.engine.memory.pager import Pager
+from ebbtide.engine.memory.slabs import SlabMemory
 from ebbtide.engine.memory.slow import KINDS
 from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.memory.upload import UploadMover, slot_bytes_for
+from tests.helpers.fake_cuda import FakeCuda
+from tests.helpers.late_queues import LateQueues
 from tests.helpers.memory_fakes import (
     EXPERTS,
     FLOOR_PAGES,
@@ -24,16 +32,41 @@ from tests.helpers.memory_fakes import (
     page_view,
     pattern,
 )
-from tests.helpers.simulated_card import SimulatedCard
+from tests.helpers.simulated_card import SimulatedCard, scatter_now
 
 SEEDS = range(30)
+STREAM = 0x77
 LARGEST_BLOCK = max(max(layout.page_count for layout in pair) for pair in layouts())
 
 
-class CardSystem:
-    """A pager over a simulated card. Kernels note what they found in `faults`."""
+class Card(Lanes, SlabMemory, StagingMemory, Protocol):
+    """A card whose queues a test can see."""
 
-    def __init__(self, card: SimulatedCard, *, extra_pages: int = 12, slots: int = 3) -> None:
+    queues: LateQueues
+    compute_queue: Hashable
+
+
+class DriverCard(CudaCard):
+    """The real one, on a driver in Python."""
+
+    compute_queue: Hashable = STREAM
+
+    def __init__(self, seed: int) -> None:
+        library = FakeCuda(queues=LateQueues(seed))
+        self.library, self.queues = library, library.queues
+        driver = CudaDriver(library.opener())
+        driver.use(0)
+
+        def scatter(stream: int, staged: int, pages: int, page_bytes: int) -> None:
+            self.queues.add(stream, lambda: scatter_now(staged, pages, page_bytes))
+
+        super().__init__(driver, STREAM, scatter)
+
+
+class CardSystem:
+    """A pager over a card. Kernels note what they found in `faults`."""
+
+    def __init__(self, card: Card, *, extra_pages: int = 12, slots: int = 3) -> None:
         self.card, self.source, self.faults = card, FakeSource(), list[str]()
         self.arena = Arena(PAGE, FLOOR_PAGES + extra_pages, slab_bytes=8 * PAGE, memory=card)
         self.ring = StagingRing(card, slot_bytes_for(LARGEST_BLOCK, PAGE), slots)
@@ -56,7 +89,7 @@ class CardSystem:
                 if found != {word}:
                     self.faults.append(f"page {page} of layer {layer} has {found}, not {word}")
 
-        self.card.compute(kernel)
+        self.card.queues.add(self.card.compute_queue, kernel)
 
     def launch_kv(self, page: int, value: int, expected: int) -> None:
         """A kernel that finds `expected` in a KV page and writes `value`."""
@@ -67,7 +100,7 @@ class CardSystem:
                 self.faults.append(f"KV page {page} has {view[0]}, not {expected}")
             view[:] = value
 
-        self.card.compute(kernel)
+        self.card.queues.add(self.card.compute_queue, kernel)
 
 
 def step(system: CardSystem, chooser: random.Random) -> None:
@@ -76,7 +109,7 @@ def step(system: CardSystem, chooser: random.Random) -> None:
     routed = chooser.sample(range(EXPERTS), chooser.randint(1, 4))
     for mask in system.pager.groups(layer, ids(*routed)):
         system.launch_experts(layer, [expert for expert in routed if mask[expert]])
-        system.card.work(chooser.randint(0, 6))
+        system.card.queues.work(chooser.randint(0, 6))
         if chooser.random() < 0.1:
             return
 
@@ -101,16 +134,16 @@ def kv_turn(system: CardSystem, held: dict[int, int], chooser: random.Random) ->
             pager.set_capacity(arena.total_pages - len(held))
 
 
-def run(card: SimulatedCard, seed: int, *, slots: int = 3, steps: int = 60) -> CardSystem:
+def run(card: Card, seed: int, *, slots: int = 3, steps: int = 60) -> CardSystem:
     system, chooser, held = CardSystem(card, slots=slots), random.Random(seed), dict[int, int]()
     for _ in range(steps):
         step(system, chooser)
         kv_turn(system, held, chooser)
         if chooser.random() < 0.05:
             system.arena.trim()
-        card.work(chooser.randint(0, 4))
+        card.queues.work(chooser.randint(0, 4))
     system.pager.settle()
-    card.drain()
+    card.queues.drain()
     system.arena.check_integrity()
     system.pager.check_integrity()
     system.pager.close()
@@ -122,6 +155,19 @@ def test_delayed_and_reordered_copies_and_kernels_never_meet_in_a_page(seed: int
     system = run(SimulatedCard(seed), seed, slots=1 + seed % 4)
     assert system.faults == []
     assert system.pager.misses > 20 and system.pager.hits > 5
+
+
+@pytest.mark.parametrize("seed", SEEDS[:10])
+def test_the_drivers_streams_and_events_keep_the_same_order(seed: int) -> None:
+    card = DriverCard(seed)
+    system = run(card, seed, slots=1 + seed % 4)
+    assert system.faults == [] and system.pager.misses > 20
+    system.arena.close()
+    card.close()
+    assert card.library.blocks == {} and card.library.pinned == {}
+    del system, card.queues
+    gc.collect()
+    assert card.library.events == {}, "events are never given back"
 
 
 class Careless(SimulatedCard):
@@ -165,7 +211,7 @@ def test_a_slot_is_not_written_while_its_copy_is_outstanding() -> None:
             system.pager = Pager(system.arena, table, mover, capacity_pages=system.arena.total_pages)
             for mask in system.pager.groups(0, ids(0, 1, 2)):
                 system.launch_experts(0, [expert for expert in range(3) if mask[expert]])
-            card.drain()
+            card.queues.drain()
             system.pager.close()
             found += system.faults
         return found
@@ -182,12 +228,12 @@ def test_a_failed_read_publishes_nothing_and_loses_no_page() -> None:
         with pytest.raises(EbbtideError, match="expert 2 of layer 0"):
             for _mask in system.pager.groups(0, ids(1, 2)):
                 pass
-    card.drain()
+    card.queues.drain()
     assert system.arena.owned_pages(Tenant.EXPERTS) == 0
     system.source.broken.clear()
     for mask in system.pager.groups(0, ids(1, 2)):
         system.launch_experts(0, [expert for expert in (1, 2) if mask[expert]])
-    card.drain()
+    card.queues.drain()
     assert system.faults == []
     system.pager.check_integrity()
     system.pager.close()
