@@ -3,12 +3,11 @@
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from ebbtide.app.chat_keeper import ChatKeeper
-from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.commands.loading import find_load, needs_fetching, prepare_load
 from ebbtide.app.context import AppContext
 from ebbtide.app.models import find_models, resolve
@@ -19,13 +18,13 @@ from ebbtide.app.options import (
     model_argument,
     sampling_options,
 )
-from ebbtide.app.plain import PlainChat
-from ebbtide.app.presets import PresetFolder
 from ebbtide.app.settings import save_setting
 from ebbtide.app.starter import starter_fetcher
-from ebbtide.app.store import open_or_memory
 from ebbtide.app.theme_wishes import THEME_WISHES
 from ebbtide.engine.messages import Load, Sampling
+
+if TYPE_CHECKING:
+    from ebbtide.app.chat_keeper import ChatKeeper
 
 
 @click.command("chat", short_help="Chat with a model (the default command).")
@@ -73,7 +72,10 @@ class Wish:
     chat_id: str
 
 
-def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: ChatKeeper) -> None:
+def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: "ChatKeeper") -> None:
+    from ebbtide.app.chat_session import ChatSession
+    from ebbtide.app.plain import PlainChat
+
     client = context.make_client()
     session = ChatSession(client, load, system=wish.system, sampling=wish.sampling, keeper=keeper)
     if wish.chat_id:
@@ -81,15 +83,20 @@ def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: ChatKeeper
     PlainChat(client, session).run()
 
 
-def open_keeper(context: AppContext) -> ChatKeeper:
+def open_keeper(context: AppContext) -> "ChatKeeper":
     """Chats that cannot be kept on disk are kept in memory; the screen says why."""
+    from ebbtide.app.chat_keeper import ChatKeeper
+    from ebbtide.app.store import open_or_memory
+
     return ChatKeeper(open_or_memory(context.paths.chats))
 
 
-def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: ChatKeeper) -> None:
+def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKeeper") -> None:
     """Open the full screen. Exits with the code of a signal that ended it."""
     from ebbtide.app.chat_app import ChatApp, PostEvent  # Textual
+    from ebbtide.app.chat_session import ChatSession
     from ebbtide.app.chat_tools import ChatTools
+    from ebbtide.app.presets import PresetFolder
 
     def make_session(post_engine: PostEvent, post_fetcher: PostEvent) -> ChatSession:
         missing = needs_fetching(context, load)

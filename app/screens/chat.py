@@ -28,6 +28,7 @@ from ebbtide.app.screens.drawing import DRAW_S, Drawing
 from ebbtide.app.screens.engine_events import EngineEvent, EngineEvents
 from ebbtide.app.screens.questions import Questions
 from ebbtide.app.turns_view import TurnsView
+from ebbtide.app.warm import import_later
 from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.prompt_area import PromptArea
@@ -114,6 +115,7 @@ class ChatScreen(Screen[None]):
 
     async def _start(self) -> None:
         self.session.start()
+        import_later()
         collect_rarely()
         await self.guarded(self._restore())
 

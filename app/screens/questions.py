@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from ebbtide.app.context_choice import context_choices, messages_to_leave_out
 from ebbtide.app.conversation import Message
 from ebbtide.app.files.mentions import with_files
 from ebbtide.app.question_queue import QuestionQueue
@@ -95,6 +94,8 @@ class Questions:
 
     def offer_ways_out(self, question: str = "") -> None:
         """The context is full. `question` could not be asked; without one, an answer was cut off."""
+        from ebbtide.app.context_choice import context_choices, messages_to_leave_out  # after the first paint
+
         screen, changes = self._screen, self._screen.changes
         last = next((turn for turn in reversed(self._session.turns) if turn.role == "user"), None)
         asked = question or (last.content if last is not None else "")
