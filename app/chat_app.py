@@ -1,10 +1,13 @@
 """The Textual application around the chat screen: themes, signals, and the end of the engine."""
 
 import asyncio
+import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.app import App
 from textual.theme import Theme
@@ -12,11 +15,15 @@ from textual.theme import Theme
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_tools import ChatTools
 from ebbtide.app.lost_terminal import end_after_hang_up
+from ebbtide.app.palettes import theme_name
 from ebbtide.app.screens.chat import ChatScreen
 from ebbtide.app.screens.engine_events import EngineEvent
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED
-from ebbtide.app.themes import install_themes, theme_name
+from ebbtide.app.themes import install_themes
 from ebbtide.engine.client import ClientEvent
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
 
 PostEvent = Callable[[ClientEvent], None]
 MakeSession = Callable[[PostEvent, PostEvent], ChatSession]
@@ -42,6 +49,15 @@ class ChatApp(App[None]):
         self._remember_theme = remember_theme
         self.session = make_session(self._post_engine, self._post_fetcher)
         self._chat = ChatScreen(self.session, tools)
+
+    def get_driver_class(self) -> "type[Driver]":
+        """Textual's own, or one that goes on from the first frame where there may be one."""
+        usual = super().get_driver_class()
+        if sys.platform == "win32" or os.environ.get("TEXTUAL_DRIVER"):
+            return usual
+        from ebbtide.app.take_over import TakingOver  # there is no such terminal on Windows
+
+        return TakingOver
 
     def on_mount(self) -> None:
         self.push_screen(self._chat)

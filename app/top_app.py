@@ -12,11 +12,12 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from ebbtide.app.lost_terminal import end_after_hang_up
+from ebbtide.app.palettes import theme_name
 from ebbtide.app.panel.control import period_s
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.screen import MemoryScreen
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED
-from ebbtide.app.themes import install_themes, theme_name
+from ebbtide.app.themes import install_themes
 from ebbtide.engine.attach import Viewer
 from ebbtide.engine.errors import EngineDied
 from ebbtide.engine.frames import Frame

@@ -1,7 +1,7 @@
 """Imports that the first paint does not wait for, made behind it, so that no key has to wait for them either.
 
-Modules that are needed by some key, by some answer or by some list are imported inside the function that needs
-them, with the remark "after the first paint". Those that take long are named here.
+Modules that are needed by some key, by some answer or by some list are imported inside the function that
+needs them, with the remark "after the first paint". Those that take long are named here.
 """
 
 import importlib
@@ -21,7 +21,7 @@ LATER = (
 
 
 def import_later() -> threading.Thread:
-    """Import them on a thread of its own, which is returned; whoever needs one sooner waits for that one only."""
+    """Import them on a thread of its own; whoever needs one sooner waits for that one only."""
     thread = threading.Thread(target=_import_all, name="imports", daemon=True)
     thread.start()
     return thread

@@ -3,6 +3,7 @@
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,7 @@ import msgspec
 
 from ebbtide.app.commands.loading import find_load, needs_fetching, prepare_load
 from ebbtide.app.context import AppContext
+from ebbtide.app.first_frame import first_frame
 from ebbtide.app.models import find_models, resolve
 from ebbtide.app.options import (
     EngineFlags,
@@ -18,6 +20,7 @@ from ebbtide.app.options import (
     model_argument,
     sampling_options,
 )
+from ebbtide.app.safe_text import safe_line
 from ebbtide.app.settings import save_setting
 from ebbtide.app.starter import starter_fetcher
 from ebbtide.app.theme_wishes import THEME_WISHES
@@ -47,8 +50,8 @@ def chat(
     flags: EngineFlags,
 ) -> None:
     """Chat with a model. `/help` inside tells the rest."""
-    keeper = open_keeper(context)
-    if chat_id:
+    keeper = open_keeper(context) if chat_id else None
+    if chat_id and keeper is not None:
         keeper.store.get_chat(chat_id)  # a wrong id is said before anything is loaded
     wish = Wish(
         system=system if system is not None else context.settings.chat.system,
@@ -57,9 +60,12 @@ def chat(
         chat_id=chat_id or "",
     )
     if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        chat_plainly(context, prepare_load(context, model, flags), wish, keeper)
-    else:
-        chat_on_screen(context, find_load(context, model, flags), wish, keeper)
+        chat_plainly(context, prepare_load(context, model, flags), wish, keeper or open_keeper(context))
+        return
+    load = find_load(context, model, flags)
+    # All that can be refused has been; what takes long comes now.
+    with first_frame(wish.theme, safe_line(Path(load.path).stem), compact=context.settings.chat.compact):
+        chat_on_screen(context, load, wish, keeper or open_keeper(context))
 
 
 @dataclass(frozen=True)

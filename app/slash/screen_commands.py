@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from ebbtide.app.palettes import theme_name
 from ebbtide.app.screens.picker import Choice
 from ebbtide.app.slash.registry import Command
 from ebbtide.app.theme_wishes import THEME_WISHES
-from ebbtide.app.themes import theme_name
 from ebbtide.engine.errors import UsageError
 
 if TYPE_CHECKING:

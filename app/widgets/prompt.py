@@ -7,6 +7,7 @@ from textual import events
 from textual.message import Message
 from textual.widgets import TextArea
 
+from ebbtide.app.greeting import PLACEHOLDER
 from ebbtide.app.pastes import Pastes
 from ebbtide.app.safe_text import safe
 
@@ -97,7 +98,7 @@ class Prompt(TextArea):
             show_line_numbers=False,
             tab_behavior="focus",
             compact=True,
-            placeholder="Ask about code ...",
+            placeholder=PLACEHOLDER,
             highlight_cursor_line=False,
         )
         self.completing = False

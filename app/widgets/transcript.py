@@ -19,18 +19,12 @@ from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ebbtide.app.greeting import GREETING
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.widgets.turns import AnswerTurn, Entry, Note, UserTurn
 
 if TYPE_CHECKING:
     from ebbtide.app.widgets.code_block import AnswerMarkdown
-
-GREETING = """\
-░░▒▒▓▓██▓▓▒▒░░   e b b t i d e   ░░▒▒▓▓██▓▓▒▒░░
-
-Weights and context share one budget.
-
-Ask something: Enter sends, Ctrl+J breaks the line, /help tells the rest."""
 
 MOST_MOUNTED = 60
 """Weight of what is mounted; a short turn weighs 1."""

@@ -4,7 +4,8 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from ebbtide.app.themes import DARK, LIGHT, THEMES, theme_name
+from ebbtide.app.palettes import theme_name
+from ebbtide.app.themes import DARK, LIGHT, THEMES
 from tests.helpers.chat_host import chat_app, ready, settled, until
 from tests.helpers.contrast import ENOUGH_CONTRAST, contrast
 from tests.helpers.fake_engine import Script

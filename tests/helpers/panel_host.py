@@ -6,9 +6,10 @@ from pathlib import Path
 from textual.app import App
 
 import ebbtide.app
+from ebbtide.app.palettes import theme_name
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.screen import MemoryScreen
-from ebbtide.app.themes import install_themes, theme_name
+from ebbtide.app.themes import install_themes
 from ebbtide.engine.messages import Command
 
 NEVER_S = 3600.0
