@@ -17,6 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Decorator = Callable[[Callable[..., R]], Callable[..., R]]
 
+# Flags of which only the default works in this version are hidden, and refused by name when they are given.
 _SIZE = re.compile(r"(?i)\d+(\.\d+)?\s*([kmgt]?(i?b)?|%)")
 NOT_YET_HINT = "Leave the flag out; `ebbtide COMMAND --help` lists what works."
 
@@ -106,12 +107,14 @@ _CTX = click.option("--ctx", type=click.IntRange(0), help="Context in tokens; 0 
 _ENGINE_OPTIONS = [
     _BUDGET,
     _CTX,
-    click.option("--quality", type=click.Choice(["exact", "high", "balanced", "fast"]), default="exact"),
-    click.option("--kv", type=click.Choice(["bf16", "fp8"]), default="bf16", help="Format of the KV cache."),
+    click.option(
+        "--quality", type=click.Choice(["exact", "high", "balanced", "fast"]), default="exact", hidden=True
+    ),
+    click.option("--kv", type=click.Choice(["bf16", "fp8"]), default="bf16", hidden=True),
     _THREADS,
     _ISA,
-    click.option("--device", default="auto", help="auto, cpu or cuda:N."),
-    click.option("--policy", help="Which expert gives way first: lru, lfu."),
+    click.option("--device", default="auto", hidden=True),
+    click.option("--policy", help="Which expert gives way first: lru or lfu."),
     click.option("--miss", type=click.Choice(["fetch", "cpu", "auto"]), default="fetch", hidden=True),
     click.option("--prefetch", is_flag=True, hidden=True),
     click.option("--resize", type=click.Choice(["pages", "barrier"]), hidden=True),

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from ebbtide.app.store import Chat, ChatStore
 
 
-@click.group("chats", short_help="List, show, export and remove chats.")
-def chats() -> None:
-    """List, show, export and remove chats. IDs are those of `ebbtide chats ls`."""
+@click.group("chats", short_help="List, show, export and remove chats.", invoke_without_command=True)
+@click.pass_context
+def chats(call: click.Context) -> None:
+    """List, show, export and remove chats; alone, it lists them. IDs are those of `ebbtide chats ls`."""
+    if call.invoked_subcommand is None:
+        call.invoke(ls)
 
 
 @contextmanager

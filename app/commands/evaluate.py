@@ -21,10 +21,12 @@ CHUNK_CHARS = 2048
 @click.command("eval", short_help="Perplexity of a model over a text.")
 @model_argument
 @click.option("--text", "text_file", required=True, type=click.Path(path_type=Path), help="UTF-8.")
-@click.option("--arm", type=click.Choice(["fp16", "uniform", "static", "dp", "paged"]), default="paged")
+@click.option(
+    "--arm", type=click.Choice(["fp16", "uniform", "static", "dp", "paged"]), default="paged", hidden=True
+)
 @click.option("--bits", hidden=True)
 @click.option("--without", hidden=True)
-@click.option("--task", type=click.Choice(["perplexity", "retrieval"]), default="perplexity")
+@click.option("--task", type=click.Choice(["perplexity", "retrieval"]), default="perplexity", hidden=True)
 @click.option("--json", "as_json", is_flag=True)
 @bench_options
 @click.pass_obj

@@ -38,7 +38,10 @@ class NoEngineError(EbbtideError):
 @click.option("--theme", type=click.Choice(THEME_WISHES), help="Colours of the screen.")
 @click.pass_obj
 def top(context: AppContext, pid: int | None, as_json: bool, once: bool, theme: str | None) -> None:
-    """Attach to a running engine and show its memory; nothing can be changed from here."""
+    """Attach to a running engine and show its memory; nothing can be changed from here.
+
+    Into a pipe or a file it prints JSON, as with --json, until the engine or the reader ends.
+    """
     with choose(context, pid) as viewer:
         if once:
             FramePrinter().show(complete_frame(viewer))

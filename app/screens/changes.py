@@ -62,7 +62,7 @@ class Changes:
         self._screen.area.save_draft()
         self._session.fork(message)
         await self._show_other_chat()
-        self._screen.note("This is a new chat; the old one stays as it was (/chats).")
+        self._screen.note("This is a new chat; the old one stays as it was (/chats).", passing=True)
 
     async def reload(self, load: Load) -> None:
         """Load another model or budget; the chat stays."""
@@ -115,7 +115,8 @@ class Changes:
         left_out = self._session.chat.leave_out_oldest(count)
         await self._screen.turns.sync()
         self._screen.note(
-            f"The oldest {left_out} messages are not sent to the model any more; /untrim undoes it."
+            f"The oldest {left_out} messages are not sent to the model any more; /untrim undoes it.",
+            passing=True,
         )
 
     async def toggle_left_out(self, message: Message) -> None:
@@ -126,4 +127,4 @@ class Changes:
     async def send_all(self) -> None:
         count = self._session.chat.send_all()
         await self._screen.turns.sync()
-        self._screen.note(f"All messages are sent again ({count} were left out).")
+        self._screen.note(f"All messages are sent again ({count} were left out).", passing=True)

@@ -33,7 +33,7 @@ from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.prompt_area import PromptArea
 from ebbtide.app.widgets.queue_list import QueueList
-from ebbtide.app.widgets.status_line import StatusLine
+from ebbtide.app.widgets.status_line import HINT_S, StatusLine
 from ebbtide.app.widgets.transcript import Transcript
 from ebbtide.app.widgets.turns import Note
 from ebbtide.engine.errors import EbbtideError, UsageError
@@ -136,16 +136,20 @@ class ChatScreen(Screen[None]):
 
     # --- talking with the person
 
-    def note(self, text: str, kind: str = "info") -> None:
-        """A remark behind the last turn."""
-        self.call_next(self.transcript.add, Note(text, kind))
+    def note(self, text: str, kind: str = "info", *, passing: bool = False) -> None:
+        """A remark behind the last turn; a `passing` one goes when something follows it."""
+        self.call_next(self.transcript.add, Note(text, kind, passing=passing))
+
+    def hint(self, text: str, seconds: float = HINT_S) -> None:
+        """A remark for a moment, where it covers nothing."""
+        self.query_one(StatusLine).say(text, seconds)
 
     async def guarded(self, deed: Awaitable[None]) -> None:
         """Do something; a failure that people can understand is shown with its hint."""
         try:
             await deed
         except EbbtideError as error:
-            self.note(f"{error}\n{error.hint}", "error")
+            self.note(f"{error}\n{error.hint}", "error", passing=True)
 
     def pick(
         self,
@@ -173,7 +177,7 @@ class ChatScreen(Screen[None]):
     async def copy(self, text: str) -> None:
         """Copy and say what is known about it."""
         said = await asyncio.to_thread(copy, text, self.app.copy_to_clipboard)
-        self.notify(said, markup=False)
+        self.hint(said)
 
     def set_compact(self, compact: bool) -> None:
         """Less empty space, or as usual; remembered."""
@@ -219,7 +223,7 @@ class ChatScreen(Screen[None]):
         """At the first press, say what a second one does."""
         again = self._presses.is_second(key)
         if not again:
-            self.notify(hint, timeout=DOUBLE_KEY_S)
+            self.hint(hint, DOUBLE_KEY_S)
         return again
 
     def on_prompt_quit_asked(self) -> None:

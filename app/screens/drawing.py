@@ -48,4 +48,7 @@ class Drawing:
         text = f"{trouble}\n{trouble.hint}" if trouble is not None else ""
         if text != self._told_trouble:
             self._told_trouble = text
-            self._screen.note(text or "Chats are saved again.", "error" if text else "info")
+            if text:
+                self._screen.note(text, "error")
+            else:
+                self._screen.note("Chats are saved again.", passing=True)

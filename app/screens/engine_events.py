@@ -76,7 +76,7 @@ class EngineEvents:
         if isinstance(self._session.error, ContextError):
             questions.offer_ways_out(asked)
 
-    async def answer_ended(self, note: str, kind: str = "info") -> None:
+    async def answer_ended(self, note: str, kind: str = "info", *, passing: bool = False) -> None:
         """Show how the chat stands now, and say how the answer ended."""
         screen = self._screen
         self._session.answer.content.end()
@@ -85,7 +85,7 @@ class EngineEvents:
         collect_if_due()
         screen.set_timer(COLLECT_AFTER_S, self._collect)
         if note:
-            await screen.transcript.add(Note(note, kind))
+            await screen.transcript.add(Note(note, kind, passing=passing))
 
     def _collect(self) -> None:
         """Nobody waits for the screen now."""

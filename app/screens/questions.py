@@ -26,7 +26,7 @@ class Questions:
             whole = with_files(text, screen.tools.folder)
         except UsageError as error:
             screen.prompt.put(text)
-            screen.note(f"{error}\n{error.hint}", "error")
+            screen.note(f"{error}\n{error.hint}", "error", passing=True)
             return
         edited = screen.area.end_edit()
         if self._session.busy:
@@ -48,7 +48,7 @@ class Questions:
         self.queue.hold()
         self._session.stop()
         if not self._session.busy:
-            await self._screen.events.answer_ended("Taken back.")
+            await self._screen.events.answer_ended("Taken back.", passing=True)
             self.give_back()
         self._show_queue()
 

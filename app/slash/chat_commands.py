@@ -31,7 +31,7 @@ async def chats(screen: "ChatScreen", argument: str) -> None:
         for chat in keeper.store.list_chats(MOST_CHATS)
     ]
     if not rows:
-        screen.note("There are no chats yet.")
+        screen.note("There are no chats yet.", passing=True)
         return
     screen.pick("Chats", rows, screen.changes.open)
 
@@ -57,7 +57,7 @@ async def rename(screen: "ChatScreen", argument: str) -> None:
     if not argument:
         raise UsageError("a title is missing", hint="For example: /rename Parsing dates")
     screen.session.keeper.rename(argument)
-    screen.note(f"This chat is called “{argument}” now.")
+    screen.note(f"This chat is called “{argument}” now.", passing=True)
 
 
 async def delete(screen: "ChatScreen", argument: str) -> None:
@@ -69,7 +69,7 @@ async def delete(screen: "ChatScreen", argument: str) -> None:
         raise UsageError("a deleted chat cannot be brought back", hint="Write: /delete yes")
     await screen.changes.new()
     screen.session.keeper.store.delete_chat(chat.id)
-    screen.note(f"“{chat.title}” is deleted.")
+    screen.note(f"“{chat.title}” is deleted.", passing=True)
 
 
 async def export(screen: "ChatScreen", argument: str) -> None:

@@ -33,7 +33,7 @@ async def model(screen: "ChatScreen", argument: str) -> None:
 async def budget(screen: "ChatScreen", argument: str) -> None:
     """Load the model again with another budget; the chat stays."""
     if not argument:
-        screen.note(f"The budget is {screen.session.load.budget}. Change it with: /budget 60%")
+        screen.note(f"The budget is {screen.session.load.budget}. Change it with: /budget 60%", passing=True)
     elif not is_size(argument):
         raise UsageError(f"{argument!r} is not a size", hint="Write 300MiB, 8GB, 40% or auto.")
     else:
@@ -58,7 +58,8 @@ async def system(screen: "ChatScreen", argument: str) -> None:
         screen.session.chat.set_system(
             folder.prompt(argument) if argument in folder.prompt_names() else argument
         )
-    screen.note("The system prompt holds from the next answer on." if session.system else "No system prompt.")
+    held = "The system prompt holds from the next answer on." if session.system else "No system prompt."
+    screen.note(held, passing=True)
 
 
 async def preset(screen: "ChatScreen", argument: str) -> None:
@@ -74,7 +75,7 @@ async def preset(screen: "ChatScreen", argument: str) -> None:
     screen.session.sampling = chosen.sampling
     screen.session.keeper.preset = argument
     screen.session.chat.set_system(screen.session.system if chosen.system is None else chosen.system)
-    screen.note(f"Preset {argument}: temperature {chosen.sampling.temperature:g}.")
+    screen.note(f"Preset {argument}: temperature {chosen.sampling.temperature:g}.", passing=True)
 
 
 async def stats(screen: "ChatScreen", argument: str) -> None:

@@ -1,10 +1,11 @@
-"""One line about the model: name, what it does, speed, context."""
+"""One line about the model: name, what it does, speed, context; or for a moment a hint in its place."""
 
 from typing import ClassVar
 
 import msgspec
 from textual.content import Content
 from textual.reactive import reactive
+from textual.timer import Timer
 from textual.widget import Widget
 
 from ebbtide.app.chat_session import ChatSession
@@ -12,6 +13,9 @@ from ebbtide.app.chat_text import describe_progress
 from ebbtide.app.phase import BUSY, Phase
 from ebbtide.app.safe_text import safe_line
 
+HINT_S = 4.0
+WIDE_CELLS = 90
+"""Room for a hint and the figures."""
 NEARLY_FULL_SHARE, FULL_SHARE = 0.8, 0.98
 
 
@@ -45,7 +49,10 @@ def status_of(session: ChatSession, fallback_name: str) -> Status:
 
 
 class StatusLine(Widget):
-    """Draws a `Status`: the model on the left, figures on the right."""
+    """Draws a `Status`: the model on the left, figures on the right.
+
+    Hints stand here and not in a window of their own, which would cover what they are about.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "status--name",
@@ -53,24 +60,45 @@ class StatusLine(Widget):
         "status--busy",
         "status--bad",
         "status--figure",
+        "status--hint",
     }
 
     status: reactive[Status] = reactive(Status())
+    hint: reactive[str] = reactive("")
+    _hint_ends: Timer | None = None
+
+    def say(self, hint: str, seconds: float = HINT_S) -> None:
+        """Show `hint` in the place of the model for so long."""
+        if self._hint_ends is not None:
+            self._hint_ends.stop()
+        self.hint = safe_line(hint)
+        self._hint_ends = self.set_timer(seconds, self._end_hint)
+
+    def _end_hint(self) -> None:
+        self.hint = ""
+
+    def watch_hint(self) -> None:
+        """Where there is no room for the line, there is for a hint."""
+        self.set_class(bool(self.hint), "-hinting")
 
     def render(self) -> Content:
+        right = self._figures()
+        room = self.content_size.width - right.cell_length
+        left = self._left().truncate(max(room - 1 if right else room, 0), ellipsis=True)
+        gap = " " * max(self.content_size.width - left.cell_length - right.cell_length, 1)
+        return Content.assemble(left, gap, right)
+
+    def _left(self) -> Content:
+        if self.hint:
+            return Content.styled(self.hint, self.get_visual_style("status--hint"))
         status = self.status
-        left = Content.assemble(
+        return Content.assemble(
             (status.name, self.get_visual_style("status--name")),
             "  ",
             (self._mark(), self.get_visual_style(self._state_class())),
             (f" {status.phase}", self.get_visual_style(self._state_class())),
             (f"  {status.detail}" if status.detail else "", self.get_visual_style("status--figure")),
         )
-        right = self._figures()
-        room = self.content_size.width - right.cell_length
-        left = left.truncate(max(room - 1, 0), ellipsis=True)
-        gap = " " * max(self.content_size.width - left.cell_length - right.cell_length, 1)
-        return Content.assemble(left, gap, right)
 
     def _mark(self) -> str:
         """A sign that goes with the state, so that colour is not needed to read it."""
@@ -84,7 +112,9 @@ class StatusLine(Widget):
         return "status--busy" if self.status.phase in BUSY or self.status.detail else "status--ready"
 
     def _figures(self) -> Content:
-        """Speed and context; how full the context is stands there in words too."""
+        """Speed and context; how full the context is stands there in words too. A hint needs the room."""
+        if self.hint and self.content_size.width < WIDE_CELLS:
+            return Content()
         status, style = self.status, self.get_visual_style("status--figure")
         parts = [(f"{status.speed_tok_s:.1f} tok/s   ", style)] if status.speed_tok_s > 0 else []
         if status.context_size:

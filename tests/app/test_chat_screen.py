@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from textual.events import Paste
+from textual.widgets._toast import Toast
 
 from ebbtide.app.phase import Phase
 from ebbtide.app.screens import double_press
@@ -123,10 +124,18 @@ async def test_ctrl_c_keeps_the_draft_one_up_away_and_quits_when_pressed_twice(
         press(pilot, "ctrl+c")
         await written(pilot, "")
         press(pilot, "ctrl+c")
-        await shown(pilot, "Ctrl+C again quits.")
+        await shown(pilot, "Ctrl+C again quits.", "╭─", "─╯")
+        assert not pilot.app.query(Toast), "nothing covers the prompt"
         assert app.is_running and not app._exit
         press(pilot, "ctrl+c")
         await until(pilot, lambda: app._exit)
+
+
+async def test_a_hint_is_seen_on_the_lowest_screen_too() -> None:
+    async with chat_app(Script()).run_test(size=(20, 5)) as pilot:
+        await ready(pilot)
+        press(pilot, "ctrl+c")
+        await shown(pilot, "Ctrl+C again quits.")
 
 
 async def test_ctrl_d_quits_only_on_an_empty_prompt() -> None:
@@ -176,8 +185,9 @@ async def test_a_question_to_a_model_that_does_not_load_is_in_the_prompt_again()
     async with chat_app(Script(load_failure=failure)).run_test() as pilot:
         await shown(pilot, "no model")
         await ask(pilot, "anyone?")
-        await until(pilot, lambda: drawn(pilot.app).count("Fetch it again.") == 2)
+        await written(pilot, "")
         await written(pilot, "anyone?")
+        assert drawn(pilot.app).count("Fetch it again.") == 1, "the same is not said twice"
         assert screen_of(pilot).session.turns == []
 
 

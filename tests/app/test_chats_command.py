@@ -47,6 +47,13 @@ def test_show(cli: Cli) -> None:
     assert json.loads(cli("chats", "show", chat_id, "--json").out)["format"] == "ebbtide-chat"
 
 
+def test_alone_it_lists(cli: Cli) -> None:
+    assert cli("chats").code == 0 and "No chats yet" in cli("chats").err
+    chat_id = add_chat()
+    result = cli("chats")
+    assert result.code == 0 and result.out.startswith(chat_id) and result.out == cli("chats", "ls").out
+
+
 @pytest.mark.parametrize("command", [["show"], ["export"], ["rm", "--yes"]])
 def test_an_unknown_id_names_the_nearest(cli: Cli, command: list[str]) -> None:
     chat_id = add_chat()

@@ -105,13 +105,24 @@ def test_flags_of_later_versions_are_refused_by_name(cli: Cli, model: str, flags
     assert result.code == 2 and f"{flags[0]}" in result.err and "not available yet" in result.err
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_no_flag_that_is_refused(cli: Cli, command: str) -> None:
+    shown = cli(command, "--help").out.split()
+    refused = "--quality --kv --device --miss --resize --emulate --record --arm --bits --task --width"
+    assert shown and not set(refused.split()) & set(shown)
+
+
+def test_pull_fetches_the_starter_and_says_so(cli: Cli) -> None:
+    result = cli("pull", "user/repo\x1b")
+    assert result.code == 2 and "only the starter" in result.err and "\x1b" not in result.err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ["plan"],
         ["serve"],
         ["compare", "x"],
-        ["pull", "user/repo"],
         ["bench", "--width", "4"],
         ["eval", "--text", "x", "--arm", "dp"],
         ["pack", "x", "--any-precision"],
