@@ -74,7 +74,7 @@ class ChatApp(App[None]):
     def _post_engine(self, event: ClientEvent) -> None:
         """Called on a client's reader thread; posting is safe from there while the screen is there."""
         if self._chat.is_attached:
-            self._chat.post_message(EngineEvent(event))
+            self._chat.post_message(EngineEvent(event, self.session.model.life))
 
     def _post_fetcher(self, event: ClientEvent) -> None:
         if self._chat.is_attached:

@@ -17,8 +17,13 @@ class ChatModel:
         """STARTING, FETCHING, LOADING, READY, FAILED or DIED."""
         self._engine = engine
         self._fetcher = fetcher
-        self._fallback: Load | None = None
-        """What was loaded before a reload that may fail."""
+        self._works: Load | None = None
+        """What was loaded last: what a load that fails goes back to."""
+
+    @property
+    def life(self) -> int:
+        """Which of the engine's processes it is, in the order of their starts."""
+        return self._engine.life
 
     def start(self) -> None:
         """Start the engine (or first the fetcher) and load. Main thread only: see EngineClient."""
@@ -31,10 +36,13 @@ class ChatModel:
         self._engine.restart()
         self._engine.send(self.load)
 
-    def change(self, load: Load) -> None:
-        """What the next start loads."""
-        self._fallback = self.load if self.state is Phase.READY else None
+    def change(self, load: Load) -> bool:
+        """What the next start loads. False: no start is needed, since the file is still being fetched."""
+        still_fetching = self.state is Phase.FETCHING and load.path == self.load.path
+        if self._fetcher is not None and load.path != self.load.path:
+            self.was_fetched()
         self.load, self.loaded = load, None
+        return not still_fetching
 
     def tell(self, command: Command) -> None:
         """Send a command; nobody hears it while there is no engine."""
@@ -50,22 +58,25 @@ class ChatModel:
     # --- what has happened
 
     def was_fetched(self) -> None:
-        """The file is there; the next start loads it."""
+        """The file is there, or not wanted any more; the next start loads."""
         self._fetcher, fetcher = None, self._fetcher
         if fetcher is not None:
             fetcher.close()
 
     def was_loaded(self, loaded: Loaded) -> None:
         self.loaded, self.progress, self.state = loaded, None, Phase.READY
-        self._fallback = None
+        self._works = self.load
 
     def has_failed(self, *, needs_pack: bool = False) -> bool:
         """It was not loaded. True: the next start loads what was there before."""
         self.progress, self.state, self.needs_pack = None, Phase.FAILED, needs_pack
-        fallback, self._fallback = self._fallback, None
-        if fallback is None or needs_pack:
+        works = self._works
+        if works == self.load:
+            self._works = None  # not any more
+        if works in (None, self.load) or needs_pack:
             return False
-        self.load = fallback
+        assert works is not None
+        self.load = works
         return True
 
     def has_died(self) -> None:

@@ -106,11 +106,13 @@ class ChatSession:
         self.model.close()
 
     def reload(self, load: Load) -> None:
-        """Load another model, or the same with another budget; the chat stays."""
+        """Load another model, or the same with another budget, whatever is loaded or not by now; the chat
+        stays, and a question that waits for the model waits for this one.
+        """
         if self.answer.phase is not None:
             self.exchange.forget()
-        self.model.change(load)
-        self.start()
+        if self.model.change(load):
+            self.start()
 
     def reload_with_pack(self) -> None:
         """Allow a pack to be made, and load again."""

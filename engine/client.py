@@ -80,6 +80,8 @@ class EngineClient:
         self._on_event = on_event or self._events.put
         self._last_request_id = 0
         self._run: _Run | None = None
+        self.life = 0
+        """How many processes were started: whoever queues events can tell those of an earlier one."""
 
     @property
     def running(self) -> bool:
@@ -96,6 +98,7 @@ class EngineClient:
             return
         self.close()
         process = _spawn(self._command, self._endpoint_folder)
+        self.life += 1
         self._run = _Run(process, self._log_path, self._on_event)
 
     def restart(self) -> None:

@@ -66,7 +66,8 @@ class Changes:
 
     async def reload(self, load: Load) -> None:
         """Load another model or budget; the chat stays."""
-        self.must_be_idle()
+        if self._session.answer.phase is not None:
+            self.must_be_idle()
         self._session.reload(load)
 
     async def _show_other_chat(self) -> None:

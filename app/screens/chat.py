@@ -246,5 +246,5 @@ class ChatScreen(Screen[None]):
     async def on_engine_event(self, message: EngineEvent) -> None:
         if message.from_fetcher:
             await self.events.take_fetcher(message.event)
-        else:
+        elif message.life == self.session.model.life:  # not of an engine that was ended for another load
             await self.events.take(message.event)

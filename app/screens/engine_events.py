@@ -24,6 +24,8 @@ class EngineEvent(Message):
     """An event of a client, brought to the screen's own thread."""
 
     event: ClientEvent
+    life: int = 0
+    """Of the engine, when it said so (`EngineClient.life`)."""
     from_fetcher: bool = False
 
 

@@ -9,9 +9,10 @@ from textual.widgets._toast import Toast
 from ebbtide.app.phase import Phase
 from ebbtide.app.screens import double_press
 from ebbtide.app.screens.changes import Changes
+from ebbtide.app.screens.engine_events import EngineEvent
 from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
-from ebbtide.engine.messages import Turn
+from ebbtide.engine.messages import Failed, Turn
 from tests.helpers.chat_host import (
     answered,
     ask,
@@ -189,6 +190,21 @@ async def test_a_question_to_a_model_that_does_not_load_is_in_the_prompt_again()
         await written(pilot, "anyone?")
         assert drawn(pilot.app).count("Fetch it again.") == 1, "the same is not said twice"
         assert screen_of(pilot).session.turns == []
+
+
+async def test_what_an_ended_engine_still_said_undoes_nothing() -> None:
+    """`/budget` ends an engine of which the last word may still wait to be handled."""
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        screen = screen_of(pilot)
+        late = EngineEvent(Failed(0, "the old one failed", "", 4), screen.session.model.life)
+        await ask(pilot, "/budget 60%")
+        await until(pilot, lambda: screen.session.model.life > late.life)
+        screen.post_message(late)
+        await until(pilot, lambda: screen.session.loaded is not None)
+        await settled(pilot)
+        assert (screen.session.load.budget, screen.session.phase) == ("60%", Phase.READY)
+        assert "the old one failed" not in drawn(pilot.app)
 
 
 async def test_a_failed_load_says_what_to_do() -> None:

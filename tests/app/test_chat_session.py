@@ -268,3 +268,70 @@ def test_a_system_prompt_of_one_chat_does_not_reach_the_next(
     feed(session, finished(client.last_request.request_id, "hello"))
     session.open(first)
     assert session.system == "be a pirate"
+
+
+WANTED = Load("/tiny.gguf", budget="60%")
+WORKS = Load("/tiny.gguf")
+DAMAGED = Failed(0, "damaged", "Fetch it again.", 3)
+BEFORE: dict[str, list[ClientEvent | Load]] = {
+    "loading": [],
+    "ready": [LOADED],
+    "failed": [DAMAGED],
+    "died": [LOADED, Died(-9, "was killed", ())],
+    "died while loading": [Died(-9, "was killed", ())],
+    "reloading": [LOADED, Load("/tiny.gguf", budget="1MiB")],
+    "going back": [LOADED, Load("/tiny.gguf", budget="1MiB"), DAMAGED],
+    "gone back": [LOADED, Load("/tiny.gguf", budget="1MiB"), DAMAGED, LOADED],
+}
+"""What may have happened before somebody wants another budget; a `Load` stands for a reload."""
+
+
+@pytest.mark.parametrize("wanted", [WANTED, Load("/other.gguf")], ids=["budget", "model"])
+@pytest.mark.parametrize("asking", [False, True], ids=["quiet", "with a question"])
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_wish_for_another_load_counts_in_every_state(
+    client: RecordingClient, before: str, asking: bool, wanted: Load
+) -> None:
+    session = ChatSession(client, WORKS)
+    session.start()
+    for event in BEFORE[before]:
+        session.reload(event) if isinstance(event, Load) else feed(session, event)
+    waits = asking and phase_of(session) is Phase.LOADING
+    if waits:
+        session.ask("q")
+    session.reload(wanted)
+    assert phase_of(session) is Phase.LOADING and client.sent[-1] == wanted
+    feed(session, LOADED)
+    assert session.load == wanted and session.loaded == LOADED
+    assert not waits or client.last_request.turns == [Turn("user", "q")]
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_wish_that_fails_goes_back_to_what_has_worked(client: RecordingClient, before: str) -> None:
+    session = ChatSession(client, WORKS)
+    session.start()
+    for event in BEFORE[before]:
+        session.reload(event) if isinstance(event, Load) else feed(session, event)
+    session.reload(WANTED)
+    feed(session, DAMAGED)
+    if LOADED in BEFORE[before]:
+        assert phase_of(session) is Phase.LOADING and client.sent[-1] == WORKS
+        feed(session, DAMAGED)
+    assert phase_of(session) is Phase.FAILED, "what does not work either is not tried for ever"
+
+
+def test_another_budget_while_the_model_is_fetched_does_not_begin_again(client: RecordingClient) -> None:
+    fetcher = RecordingClient()
+    session = ChatSession(client, WORKS, fetcher=fetcher)
+    session.start()
+    session.reload(WANTED)
+    assert (fetcher.starts, client.sent) == (1, [])
+    session.handle_fetcher(Made("/tiny.gguf"))
+    assert client.sent == [WANTED]
+
+
+def test_another_model_while_one_is_fetched_is_loaded_at_once(client: RecordingClient) -> None:
+    session = ChatSession(client, WORKS, fetcher=RecordingClient())
+    session.start()
+    session.reload(Load("/other.gguf"))
+    assert client.sent == [Load("/other.gguf")] and phase_of(session) is Phase.LOADING
