@@ -1,11 +1,16 @@
 """How long from a key to the screen, through a pseudo-terminal: 50, 95 and 99 % of some hundred keys.
 
-    python tests/tools/keystrokes.py                       an empty chat, nothing running
-    python tests/tools/keystrokes.py --stream              while the scripted engine streams an answer
-    python tests/tools/keystrokes.py --turns 500 --stream  in a long chat
-    python tests/tools/keystrokes.py --model FILE          while a real engine generates on all cores
+    python tests/tools/keystrokes.py                           an empty chat, nothing running
+    python tests/tools/keystrokes.py --stream                  while the scripted engine streams an answer
+    python tests/tools/keystrokes.py --turns 500 --stream      in a long chat
+    python tests/tools/keystrokes.py --turns 500 --model FILE --threads 2
+                                                               while a real engine generates on two cores
 
-Each key is one letter; the clock stops when the terminal has been sent a redraw that holds it.
+Each key is one letter; the clock stops when the terminal has been sent a redraw that holds it. Flags that are
+not of this tool go to ebbtide. Of a long chat all turns are shown, but only the newest go to the engine
+(the older are left out, as /trim does). An answer that ends is followed by the next question; the last line
+tells how many keys fell into an answer. A real model runs in the usual home (EBBTIDE_HOME), from which the chat is
+removed at the end.
 """
 
 import argparse
@@ -23,24 +28,44 @@ from ebbtide.app.paths import find_paths
 from ebbtide.app.store import open_store
 from tests.helpers.fake_engine import Script
 from tests.helpers.terminal import Terminal
+from tests.helpers.waiting import wait_until
 
 PAUSE_S = (0.05, 0.15)
 """Between two keys, as a fast typist."""
 PATIENCE_S = 10.0
+SETTLE_S = 2.0
 LINE = 40
+SENT = 20
+"""So many of the newest turns of a long chat are sent to the model."""
+QUESTION = "Count to one thousand, one number per line."
 LETTERS = ("ÄÖÜÇÑ", "ÅØŒÆŠ")
 """By turns, so that a letter is never redrawn where it stands already: that would write nothing."""
 
 
-def fill(turns: int) -> str:
-    """A chat of so many turns; returns its id."""
-    with open_store(find_paths().chats) as store:
-        chat, parent = store.create_chat(title="long"), None
+class KeptChat:
+    """The chat in the store, which the program and this tool both see."""
+
+    def __init__(self, turns: int) -> None:
+        """Begin one of so many turns."""
+        self._store = open_store(find_paths().chats)
+        self.id = self._store.create_chat(title="keystrokes").id
+        parent, messages = None, []
         for number in range(turns // 2):
-            question = store.add_message(chat.id, parent, "user", f"question {number}?")
+            question = self._store.add_message(self.id, parent, "user", f"question {number}?")
             text = f"Answer {number} with **bold**.\n\n```python\nx = {number}\n```\n\n- one\n- two\n"
-            parent = store.add_message(chat.id, question.id, "assistant", text).id
-        return chat.id
+            parent = self._store.add_message(self.id, question.id, "assistant", text).id
+            messages += [question.id, parent]
+        self._store.set_left_out(messages[:-SENT], True)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether an answer is being written now."""
+        tree = self._store.whole_tree(self.id)
+        return bool(tree) and tree[-1].role == "assistant" and tree[-1].state == "partial"
+
+    def remove(self) -> None:
+        self._store.delete_chat(self.id)
+        self._store.close()
 
 
 def key_to_screen_s(terminal: Terminal, letter: str) -> float:
@@ -54,15 +79,27 @@ def key_to_screen_s(terminal: Terminal, letter: str) -> float:
     raise TimeoutError(f"{letter!r} never came")
 
 
-def measure(terminal: Terminal, keys: int) -> list[float]:
-    """Letters that are in no answer, so that the redraw that holds one is the prompt's."""
-    chooser, seconds = random.Random(1), []
+def ask(terminal: Terminal, chat: KeptChat) -> None:
+    """Begin an answer, and wait until it is under way."""
+    terminal.send("\x15" + QUESTION + "\r")
+    wait_until(lambda: chat.is_answered, "an answer")
+
+
+def measure(terminal: Terminal, chat: KeptChat, keys: int, *, asks: bool) -> tuple[list[float], int]:
+    """Letters that are in no answer, so that the redraw that holds one is the prompt's. Returns the seconds
+    of each, and how many of them fell into an answer.
+    """
+    chooser, seconds, inside = random.Random(1), [], 0
     for number in range(keys):
+        if asks and not chat.is_answered:
+            ask(terminal, chat)
         time.sleep(chooser.uniform(*PAUSE_S))
+        began_inside = chat.is_answered
         seconds.append(key_to_screen_s(terminal, LETTERS[number // LINE % 2][number % 5]))
+        inside += began_inside and chat.is_answered
         if number % LINE == LINE - 1:
             terminal.send("\x15")  # back to an empty line
-    return seconds
+    return seconds, inside
 
 
 def main() -> None:
@@ -73,32 +110,37 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=0)
     parser.add_argument("--stream", action="store_true")
     parser.add_argument("--model")
-    wish = parser.parse_args()
+    wish, flags = parser.parse_known_args()
     if wish.model is None:
         home = tempfile.TemporaryDirectory(prefix="ebbtide-keys-")
         os.environ["EBBTIDE_HOME"] = home.name
-    sys.exit(run(wish))
+    run(wish, flags)
 
 
-def run(wish: argparse.Namespace) -> int:
-    chat = ["--chat", fill(wish.turns)] if wish.turns else []
+def run(wish: argparse.Namespace, flags: list[str]) -> None:
     script = Script(answer="word and more words\n\n" * 4_500, token_delay_s=0.01)
-    with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder, "tiny.gguf")
-        model.write_bytes(b"GGUF")
-        with Terminal(script, wish.model or str(model), *chat, real=wish.model is not None) as terminal:
-            terminal.wait_for("ready")
-            if wish.stream or wish.model:
-                terminal.send("Count to one thousand, one number per line.\r")
-                terminal.wait_for("answering")
-            time.sleep(2.0)
-            seconds = sorted(measure(terminal, wish.keys))
+    asks = wish.stream or wish.model is not None
+    chat = KeptChat(wish.turns)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            model = Path(folder, "tiny.gguf")
+            model.write_bytes(b"GGUF")
+            arguments = [wish.model or str(model), "--chat", chat.id, *flags]
+            with Terminal(script, *arguments, real=wish.model is not None) as terminal:
+                terminal.wait_for("ready")
+                if asks:
+                    ask(terminal, chat)
+                time.sleep(SETTLE_S)
+                seconds, inside = measure(terminal, chat, wish.keys, asks=asks)
+    finally:
+        chat.remove()
+    seconds.sort()
     for share in (0.5, 0.95, 0.99):
         print(f"{share:.0%} {seconds[min(int(share * len(seconds)), len(seconds) - 1)] * 1e3:7.1f} ms")
     print(
         f"max {seconds[-1] * 1e3:7.1f} ms, mean {statistics.mean(seconds) * 1e3:.1f} ms, {len(seconds)} keys"
     )
-    return 0
+    print(f"{inside} keys while an answer was written")
 
 
 if __name__ == "__main__":
