@@ -2,19 +2,26 @@
 
 import io
 import re
+import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_text import HELP, describe_end, describe_error
-from ebbtide.app.console import ProgressPrinter, note
+from ebbtide.app.console import ProgressPrinter, note, print_error
+from ebbtide.app.files.mentions import with_files
 from ebbtide.app.phase import Phase
+from ebbtide.app.quotes import is_open_quote, without_quotes
 from ebbtide.app.safe_text import safe, whole_text
+from ebbtide.app.word_wrap import WordWrap
 from ebbtide.engine.client import ClientEvent, EngineClient
+from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Finished, Loaded, Progress, Token
 
 WAKE_S = 1.0
-PROMPT = "> "
+PROMPT, MORE = "> ", "... "
+WELCOME = "{name} answers. /help shows what can be typed, /quit leaves; Ctrl+C stops an answer."
 ENDS = ("/quit", "/bye", "/exit")
 _COMMAND = re.compile(r"/[a-z]+$")
 
@@ -28,6 +35,7 @@ class PlainChat:
         self._client = client
         self._session = session
         self._read = read
+        self._wrap: WordWrap | None = None
 
     def run(self) -> None:
         """Chat until the input ends or says /quit. Ctrl+C stops an answer; at the prompt it ends the chat."""
@@ -36,16 +44,25 @@ class PlainChat:
         try:
             self._session.start()
             self._until_idle()
-            while (text := self._next_line()) is not None and text.strip() not in ENDS:
+            if sys.stdin.isatty() and self._session.loaded is not None:
+                note(WELCOME.format(name=self._session.loaded.name))
+            while (text := self._next_text()) is not None and text.strip() not in ENDS:
                 self._take(text)
         finally:
             self._session.close()
 
-    def _next_line(self) -> str | None:
+    def _next_text(self) -> str | None:
+        """What is asked next: a line, or the lines between triple quotes; None at the end of the input."""
         try:
-            return self._read(PROMPT if sys.stdin.isatty() else "")
+            text = self._read(PROMPT if sys.stdin.isatty() else "")
         except EOFError:
             return None
+        while is_open_quote(text):
+            try:
+                text += "\n" + self._read(MORE if sys.stdin.isatty() else "")
+            except EOFError:
+                break
+        return without_quotes(text)
 
     def _take(self, text: str) -> None:
         word = text.strip()
@@ -59,8 +76,16 @@ class PlainChat:
         elif _COMMAND.match(word):
             note(f"There is no command {word} here; /help lists them.")
         elif word:
-            self._session.ask(whole_text(text))
-            self._until_idle()
+            self._ask(whole_text(text))
+
+    def _ask(self, text: str) -> None:
+        try:
+            whole = with_files(text, Path.cwd())
+        except UsageError as error:
+            print_error(error)
+            return
+        self._session.ask(whole)
+        self._until_idle()
 
     def _until_idle(self) -> None:
         """Handle events until the session waits for the person."""
@@ -78,10 +103,9 @@ class PlainChat:
     def _show(self, event: ClientEvent, progress: ProgressPrinter) -> None:
         match event:
             case Token():
-                sys.stdout.write(safe(event.text))
-                sys.stdout.flush()
+                self._write(safe(event.text))
             case Finished():
-                print(flush=True)
+                self._end_line()
                 note(describe_end(event)) if describe_end(event) else None
             case Progress():
                 progress.update(event.stage, event.done, event.total)
@@ -92,7 +116,18 @@ class PlainChat:
                 if self._session.phase in (Phase.DIED, Phase.FAILED) or self._session.error is not None:
                     self._show_error()
 
+    def _write(self, text: str) -> None:
+        """On a terminal, lines end between words; elsewhere nothing is added to what the model wrote."""
+        if sys.stdout.isatty() and self._wrap is None:
+            self._wrap = WordWrap(shutil.get_terminal_size().columns)
+        sys.stdout.write(text if self._wrap is None else self._wrap.push(text))
+        sys.stdout.flush()
+
+    def _end_line(self) -> None:
+        wrap, self._wrap = self._wrap, None
+        print("" if wrap is None else wrap.end(), flush=True)
+
     def _show_error(self) -> None:
-        print(flush=True)
+        self._end_line()
         for line in describe_error(self._session).splitlines():
             note(line)

@@ -90,10 +90,16 @@ def read_text_file(path: Path, name: str) -> str:
 
 _LEAVE_OUT = "Leave it out, or write the name without the @."
 _PASTE = "Paste the part that matters."
+_NO_SHELL = "Paste what it prints, or name a file with @; with a space in front this is asked as it is."
 
 
 def with_files(text: str, folder: Path) -> str:
-    """`text` followed by the files it names. Raises UsageError for one that cannot be sent."""
+    """`text` followed by the files it names.
+
+    Raises UsageError for one that cannot be sent, and for `!ls`, which other programs would run.
+    """
+    if re.match(r"!\s?\w", text):
+        raise UsageError("ebbtide runs no shell commands", hint=_NO_SHELL)
     parts = [text]
     for mention in find_mentions(text, folder):
         content = read_text_file(mention.path, mention.name)

@@ -9,6 +9,7 @@ from textual.widgets import TextArea
 
 from ebbtide.app.greeting import PLACEHOLDER
 from ebbtide.app.pastes import Pastes
+from ebbtide.app.quotes import is_open_quote, without_quotes
 from ebbtide.app.safe_text import safe
 
 Wish = Literal[
@@ -256,19 +257,3 @@ class Prompt(TextArea):
         event.stop()
         text = safe(event.text.replace("\r\n", "\n").replace("\r", "\n"))
         self.insert(self.pastes.collapse(text))
-
-
-QUOTE = '"""'
-
-
-def is_open_quote(text: str) -> bool:
-    """Other chat programs take several lines between triple quotes; people type them by habit."""
-    return text.lstrip().startswith(QUOTE) and text.count(QUOTE) == 1
-
-
-def without_quotes(text: str) -> str:
-    """The lines between the triple quotes, if they stand around the whole text."""
-    stripped = text.strip()
-    if stripped.count(QUOTE) == 2 and stripped.startswith(QUOTE) and stripped.endswith(QUOTE):
-        return stripped[len(QUOTE) : -len(QUOTE)].strip("\n")
-    return text

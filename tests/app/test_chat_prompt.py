@@ -99,6 +99,15 @@ async def test_after_a_stop_the_queue_is_held_until_enter() -> None:
         await until(pilot, lambda: contents(pilot)[2:] == ["second"])
 
 
+async def test_a_shell_command_is_not_asked_and_stays_in_the_prompt() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "!ls -l")
+        await shown(pilot, "runs no shell commands")
+        await written(pilot, "!ls -l")
+        assert contents(pilot) == []
+
+
 # --- pastes
 
 

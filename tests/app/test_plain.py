@@ -1,5 +1,9 @@
 """`--plain`: questions in, answers out, and what happens when the engine dies."""
 
+from pathlib import Path
+
+import pytest
+
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
 
@@ -7,6 +11,27 @@ from tests.helpers.fake_engine import Script
 def test_a_chat_line_by_line(cli: Cli, model: str) -> None:
     result = cli("chat", model, "--plain", stdin="one\n\ntwo\n/bye\nthree\n")
     assert (result.code, result.out) == (0, "You said: one\nYou said: two\n")
+
+
+@pytest.mark.parametrize("word", ["/quit", "/bye", "/exit", " /quit "])
+def test_every_word_that_people_know_ends_the_chat(cli: Cli, model: str, word: str) -> None:
+    result = cli(model, "--plain", stdin=f"{word}\nnever asked\n")
+    assert (result.code, result.out) == (0, "")
+
+
+def test_what_people_type_by_habit(
+    cli: Cli, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("from the file")
+    (tmp_path / "sub").mkdir()
+    habits = '"""\ntwo\nlines\n"""\n!ls -l\n !important?\nsee @notes.txt\nsee @sub\n/nonsense\n'
+    result = cli(model, "--plain", stdin=habits)
+    said = result.out.split("You said: ")[1:]
+    assert said[0] == "two\nlines\n" and said[1] == " !important?\n"
+    assert "from the file" in said[2] and len(said) == 3
+    for told in ("runs no shell commands", "@sub is a folder", "no command /nonsense"):
+        assert told in result.err
 
 
 def test_the_end_of_the_input_ends_the_chat(cli: Cli, model: str) -> None:

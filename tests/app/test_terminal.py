@@ -76,6 +76,16 @@ def test_no_content_acts_on_the_terminal_without_the_screen(model: str, plain: b
         assert [text for text in FORBIDDEN if text in terminal.output] == []
 
 
+def test_plain_says_what_it_is_and_breaks_lines_between_words(model: str) -> None:
+    script = Script(answer="some words that do not fit into one line of it")
+    with Terminal(script, "--plain", model, columns=24) as terminal:
+        terminal.wait_for("tiny answers. /help shows", "/quit leaves", "> ")
+        terminal.send("q\n")
+        terminal.wait_for("some words that do not\r\nfit into one line of it\r\n")
+        terminal.send("/quit\n")
+        assert terminal.wait_for_end() == 0
+
+
 def check_restored(terminal: Terminal) -> None:
     for sequence in RESTORED:
         assert sequence in terminal.output
