@@ -35,7 +35,7 @@ def inks_of(theme: str, depth: Depth, *, no_color: bool = False) -> dict[Ink, st
 
 def _ansi_inks(palette: Palette) -> dict[Ink, str]:
     primary, success = _ANSI[palette.primary], _ANSI[palette.success]
-    cursor = "30;107" if palette.dark else "97;40"
+    cursor = "30;107" if palette.dark else "39;49"
     return {
         "paper": "\x1b[0;39;49m",
         "primary": f"\x1b[0;{primary};49m",
@@ -49,7 +49,9 @@ def _ansi_inks(palette: Palette) -> dict[Ink, str]:
 def _inks(palette: Palette, depth: Depth, no_color: bool) -> dict[Ink, str]:
     paper, ink = _rgb(palette.background), _rgb(palette.foreground)
     primary, success = _rgb(palette.primary), _rgb(palette.success)
-    faint = tuple(int(low + (high - low) * PLACEHOLDER_SHARE) for low, high in zip(paper, ink, strict=True))
+    faint = _blend(paper, ink, PLACEHOLDER_SHARE)
+    # Textual has a fainter cursor on a light ground.
+    cursor = (paper, ink) if palette.dark else (_blend(faint, (255, 255, 255), 0.9), faint)
 
     def set_to(front: tuple[int, ...], back: tuple[int, ...] = paper, bold: str = "") -> str:
         colors = (grey(color) if no_color else color for color in (front, back))
@@ -62,8 +64,12 @@ def _inks(palette: Palette, depth: Depth, no_color: bool) -> dict[Ink, str]:
         "name": set_to(primary, bold="1;"),
         "success": set_to(success),
         "placeholder": set_to(faint),
-        "cursor": set_to(paper, ink),
+        "cursor": set_to(*cursor),
     }
+
+
+def _blend(under: tuple[int, ...], over: tuple[int, ...], share: float) -> tuple[int, ...]:
+    return tuple(int(low + (high - low) * share) for low, high in zip(under, over, strict=True))
 
 
 def _rgb(color: str) -> tuple[int, ...]:

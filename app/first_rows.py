@@ -1,6 +1,5 @@
 """What an empty chat looks like, row by row, without Textual: the same cells as on the chat screen."""
 
-from collections.abc import Iterator
 from typing import Literal
 
 from ebbtide.app.greeting import GREETING, PLACEHOLDER
@@ -11,19 +10,18 @@ Row = list[tuple[str, Ink]]
 
 TINY_ROWS, LOW_ROWS = 8, 18
 """Below: neither border nor status; no memory bar."""
+MOST_TINY_LINES = 2
 
 
 def first_rows(width: int, height: int, model: str, *, compact: bool = False) -> list[Row]:
     """`height` rows of `width` cells, for the state "starting" of the model `model`."""
-    tiny = height < TINY_ROWS
-    bottom = list(_prompt(width, bordered=not (tiny or compact), marked=compact and not tiny))
-    if not tiny:
-        bottom.append(_status(width, model))
+    if height < TINY_ROWS:
+        bottom = _plain_prompt(width)
+        return (_greeting(width, height - len(bottom), 0, 0) + bottom)[-height:]
+    bottom = [*(_marked_prompt(width) if compact else _bordered_prompt(width)), _status(width, model)]
     if height >= LOW_ROWS:
         bottom.append([(" " * width, "paper")])
-    top = height - len(bottom)
-    padding = (0, 0) if tiny else (1, 1 if compact else 2)
-    return (_greeting(width, top, *padding) + bottom)[-height:]
+    return _greeting(width, height - len(bottom), 1, 1 if compact else 2) + bottom
 
 
 def _greeting(width: int, height: int, above: int, beside: int) -> list[Row]:
@@ -52,24 +50,31 @@ def _centred(line: str, width: int) -> Row:
     return [(" " * before, "paper"), (line, "primary"), (" " * (width - before - len(line)), "paper")]
 
 
-def _prompt(width: int, *, bordered: bool, marked: bool) -> Iterator[Row]:
-    """The empty prompt: `bordered` all around, `marked` on its left, or one plain line."""
-    edge: Row = [(" ", "paper"), ("│", "primary"), (" ", "paper")] if bordered else [("  ", "paper")]
-    end: Row = edge[::-1]
-    if marked:
-        edge = [(" ", "paper"), ("▌", "primary"), (" ", "paper")]
-    room = width - sum(len(text) for text, _ in edge + end)
-    lines = _wrapped(PLACEHOLDER, max(room, 1))
+def _plain_prompt(width: int) -> list[Row]:
+    edge: Row = [(" ", "paper")]
+    return [[*edge, *words, *edge] for words in _placeholder(width - 2)[:MOST_TINY_LINES]]
+
+
+def _marked_prompt(width: int) -> list[Row]:
+    edge: Row = [(" ", "paper"), ("▌", "primary"), (" ", "paper")]
+    return [[*edge, *words, ("  ", "paper")] for words in _placeholder(width - 5)]
+
+
+def _bordered_prompt(width: int) -> list[Row]:
     rule = "─" * (width - 4)
-    if bordered:
-        yield [(" ", "paper"), (f"╭{rule}╮", "primary"), (" ", "paper")]
-    for number, line in enumerate(lines if bordered else lines[:1]):
-        cursor = line[: 1 - number]
-        rest = line[len(cursor) :]
-        words: Row = [(cursor, "cursor"), (rest, "placeholder")]
-        yield [*edge, *words, (" " * (room - len(line)), "paper"), *end]
-    if bordered:
-        yield [(" ", "paper"), (f"╰{rule}╯", "primary"), (" ", "paper")]
+    edge: Row = [(" ", "paper"), ("│", "primary"), (" ", "paper")]
+    middle = [[*edge, *words, *edge[::-1]] for words in _placeholder(width - 6)]
+    above, below = (
+        [(" ", "paper"), (text, "primary"), (" ", "paper")] for text in (f"╭{rule}╮", f"╰{rule}╯")
+    )
+    return [above, *middle, below]
+
+
+def _placeholder(width: int) -> list[Row]:
+    """The cursor is on its first letter."""
+    lines = [f"{line:{width}}" for line in _wrapped(PLACEHOLDER, width)]
+    rest: list[Row] = [[(line, "placeholder")] for line in lines[1:]]
+    return [[(lines[0][:1], "cursor"), (lines[0][1:], "placeholder")], *rest]
 
 
 def _status(width: int, model: str) -> Row:
