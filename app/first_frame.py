@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ebbtide.app.first_inks import color_depth, inks_of
-from ebbtide.app.first_rows import LOW_ROWS, Ink, Row, first_rows
+from ebbtide.app.first_rows import LEAST_COLUMNS, LEAST_ROWS, LOW_ROWS, Ink, Row, first_rows
 from ebbtide.app.palettes import PALETTES, theme_name
 
 ENTER = "\x1b[?1049h"
@@ -62,8 +62,10 @@ def _is_possible(theme: str, compact: bool) -> bool:
     streams = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
     if not all(stream is not None and stream.isatty() for stream in streams):
         return False
-    low = os.get_terminal_size(sys.stderr.fileno()).lines < LOW_ROWS
-    return not (compact and low) and sys.stderr.encoding.lower().replace("-", "") == "utf8"
+    size = os.get_terminal_size(sys.stderr.fileno())
+    if size.columns < LEAST_COLUMNS or size.lines < (LOW_ROWS if compact else LEAST_ROWS):
+        return False
+    return sys.stderr.encoding.lower().replace("-", "") == "utf8"
 
 
 def _picture(theme: str, model: str, compact: bool) -> str:

@@ -10,7 +10,8 @@ Row = list[tuple[str, Ink]]
 
 TINY_ROWS, LOW_ROWS = 8, 18
 """Below: neither border nor status; no memory bar."""
-MOST_TINY_LINES = 2
+LEAST_COLUMNS, LEAST_ROWS = 12, 4
+"""Smaller ones are not drawn."""
 
 
 def first_rows(width: int, height: int, model: str, *, compact: bool = False) -> list[Row]:
@@ -52,7 +53,7 @@ def _centred(line: str, width: int) -> Row:
 
 def _plain_prompt(width: int) -> list[Row]:
     edge: Row = [(" ", "paper")]
-    return [[*edge, *words, *edge] for words in _placeholder(width - 2)[:MOST_TINY_LINES]]
+    return [[*edge, *words, *edge] for words in _placeholder(width - 2)[:1]]
 
 
 def _marked_prompt(width: int) -> list[Row]:
@@ -64,10 +65,11 @@ def _bordered_prompt(width: int) -> list[Row]:
     rule = "─" * (width - 4)
     edge: Row = [(" ", "paper"), ("│", "primary"), (" ", "paper")]
     middle = [[*edge, *words, *edge[::-1]] for words in _placeholder(width - 6)]
-    above, below = (
-        [(" ", "paper"), (text, "primary"), (" ", "paper")] for text in (f"╭{rule}╮", f"╰{rule}╯")
-    )
-    return [above, *middle, below]
+    return [_edge_row(f"╭{rule}╮"), *middle, _edge_row(f"╰{rule}╯")]
+
+
+def _edge_row(text: str) -> Row:
+    return [(" ", "paper"), (text, "primary"), (" ", "paper")]
 
 
 def _placeholder(width: int) -> list[Row]:
