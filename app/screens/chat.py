@@ -134,6 +134,9 @@ class ChatScreen(Screen[None]):
         self.questions.load_queue()
         self.prompt.restore_draft(self.session.keeper.load_draft())
 
+    async def on_screen_resume(self) -> None:
+        await self._drawing.shown_again()
+
     # --- talking with the person
 
     def note(self, text: str, kind: str = "info", *, passing: bool = False) -> None:
@@ -228,6 +231,9 @@ class ChatScreen(Screen[None]):
 
     def on_prompt_quit_asked(self) -> None:
         self.app.exit()
+
+    def on_text_area_changed(self) -> None:
+        self._drawing.typed()
 
     def on_queue_list_taken(self, message: QueueList.Taken) -> None:
         self.questions.unqueue(message.index)

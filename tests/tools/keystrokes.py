@@ -7,9 +7,9 @@
                                                                while a real engine generates on two cores
 
 Each key is one letter; the clock stops when the terminal has been sent a redraw that holds it. Flags that are
-not of this tool go to ebbtide. Of a long chat all turns are shown, but only the newest go to the engine
-(the older are left out, as /trim does). An answer that ends is followed by the next question; the last line
-tells how many keys fell into an answer. A real model runs in the usual home (EBBTIDE_HOME), from which the chat is
+not of this tool go to ebbtide. Of a long chat all turns are shown, but only the newest go to the engine (the
+older are left out, as /trim does). An answer that ends is followed by the next question; the last line tells
+how many keys fell into an answer. A real model runs in the usual home (EBBTIDE_HOME), from which the chat is
 removed at the end.
 """
 
