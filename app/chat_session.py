@@ -13,6 +13,7 @@ from ebbtide.app.kept_chat import KeptChat
 from ebbtide.app.phase import Phase
 from ebbtide.app.session import error_of
 from ebbtide.app.store import memory_store
+from ebbtide.app.token_rate import TokenRate, size_of
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.errors import EbbtideError, UsageError
 from ebbtide.engine.messages import (
@@ -57,6 +58,8 @@ class ChatSession:
         self.memory: Memory | None = None
         """The latest ledger that is known."""
         self.error: EbbtideError | None = None
+        self.rate = TokenRate()
+        self._sent_bytes = 0
 
     # --- how it stands
 
@@ -85,6 +88,15 @@ class ChatSession:
     @property
     def system(self) -> str:
         return self.chat.system
+
+    @property
+    def estimated_context(self) -> int:
+        """About how many tokens of the context the chat will take with its next question."""
+        return self.rate.tokens(self._bytes_to_send()) if self.conversation.leaf is not None else 0
+
+    def _bytes_to_send(self) -> int:
+        sent = [message.text for message in self.conversation.path if not message.left_out]
+        return sum(map(size_of, [self.system, *sent]))
 
     @property
     def load(self) -> Load:
@@ -159,6 +171,7 @@ class ChatSession:
     def _send(self) -> None:
         self.finished, self.error = None, None
         opens_thinking = self.loaded is not None and self.loaded.opens_thinking
+        self._sent_bytes = self._bytes_to_send()
         self.exchange.send(self.sampling, opens_thinking=opens_thinking)
 
     # --- another chat
@@ -248,6 +261,7 @@ class ChatSession:
                 self.snapshot, self.memory = event, event.memory
             case Finished():
                 self.finished, self.memory = event, event.memory
+                self.rate.learn(self._sent_bytes, event.usage.prompt)
                 self.answer.text = event.text
                 self.exchange.end("stopped" if event.finish_reason == "cancelled" else "complete", event)
             case Failed():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.app.files.listing import ListedFile
 from ebbtide.app.files.matching import match_files
-from ebbtide.app.files.mentions import estimate_tokens, find_mentions
+from ebbtide.app.files.mentions import find_mentions
 from ebbtide.app.widgets.completions import MOST_ROWS, Completion
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ebbtide.app.screens.chat import ChatScreen
     from ebbtide.app.slash.registry import Registry
+from ebbtide.app.token_rate import TokenRate
 
 _FILE = re.compile(r'(?:^|[\s(\[])@("?)([^\s"]*)$')
 _MENTIONING_BYTES = 20_000
@@ -40,7 +41,9 @@ def complete_command(typed: str, registry: "Registry", screen: "ChatScreen") -> 
     ]
 
 
-def complete_file(before_cursor: str, files: Callable[[], Sequence[ListedFile]]) -> list[Completion]:
+def complete_file(
+    before_cursor: str, files: Callable[[], Sequence[ListedFile]], rate: TokenRate
+) -> list[Completion]:
     """Files for an `@` that is being typed, with about what they cost."""
     match = _FILE.search(before_cursor)
     if match is None:
@@ -49,7 +52,7 @@ def complete_file(before_cursor: str, files: Callable[[], Sequence[ListedFile]])
     return [
         Completion(
             f'@"{file.path}" ' if " " in file.path else f"@{file.path} ",
-            f"~{estimate_tokens(file.size_bytes):,} tokens",
+            f"~{rate.tokens(file.size_bytes):,} tokens",
             len(match.group(1)) + len(typed) + 1,
         )
         for file in match_files(typed, files(), MOST_ROWS)
@@ -57,8 +60,8 @@ def complete_file(before_cursor: str, files: Callable[[], Sequence[ListedFile]])
     ]
 
 
-def cost_of(text: str, whole_size: int, folder: "Path") -> str:
+def cost_of(text: str, whole_size: int, folder: "Path", rate: TokenRate) -> str:
     """About how many tokens a prompt costs, with its files; empty while it is little."""
     mentions = find_mentions(text, folder) if len(text) <= _MENTIONING_BYTES else []
-    tokens = estimate_tokens(whole_size) + sum(mention.tokens for mention in mentions)
+    tokens = rate.tokens(whole_size + sum(mention.size_bytes for mention in mentions))
     return f"~{tokens:,} tokens" if mentions or tokens >= 500 else ""

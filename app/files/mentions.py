@@ -11,8 +11,6 @@ from ebbtide.engine.errors import UsageError
 from ebbtide.engine.sizes import format_bytes
 
 MOST_BYTES = 1 << 20
-BYTES_PER_TOKEN = 4
-"""Of English and source code, roughly; shown with a `~`."""
 
 _MENTION = re.compile(r'(?<![^\s(\[])@(?:"([^"\n]+)"|([^\s"]+))')
 _PUNCTUATION = ".,;:!?)]}'"
@@ -26,16 +24,12 @@ class Mention(NamedTuple):
     """As it was written."""
 
     @property
-    def tokens(self) -> int:
-        """About what it will cost; 0 if it is not there."""
+    def size_bytes(self) -> int:
+        """0 if it is not there."""
         try:
-            return estimate_tokens(self.path.stat().st_size)
+            return self.path.stat().st_size
         except OSError:
             return 0
-
-
-def estimate_tokens(size_bytes: int) -> int:
-    return -(-size_bytes // BYTES_PER_TOKEN)
 
 
 def find_mentions(text: str, folder: Path) -> list[Mention]:

@@ -11,6 +11,7 @@ from ebbtide.app.completing import complete_command, complete_file, cost_of
 from ebbtide.app.conversation import Message
 from ebbtide.app.files.listing import ListedFile, list_files
 from ebbtide.app.question_queue import QuestionQueue
+from ebbtide.app.token_rate import size_of
 from ebbtide.app.turn_choice import TurnChoice
 from ebbtide.app.widgets.completions import Completion, Completions
 from ebbtide.app.widgets.prompt import Prompt
@@ -56,8 +57,9 @@ class PromptArea(Vertical):
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         self._unsaved = True
         self._complete()
-        whole = len(self.prompt.text) if "[pasted " not in self.prompt.text else len(self.prompt.whole_text)
-        self.prompt.border_subtitle = cost_of(self.prompt.text, whole, self._chat.tools.folder)
+        text, rate = self.prompt.text, self._chat.session.rate
+        whole = size_of(text if "[pasted " not in text else self.prompt.whole_text)
+        self.prompt.border_subtitle = cost_of(text, whole, self._chat.tools.folder, rate)
 
     def on_text_area_selection_changed(self) -> None:
         self._complete()
@@ -70,7 +72,7 @@ class PromptArea(Vertical):
             self._closed_for = ""
             if self.prompt.cursor_location[0] == 0:
                 rows = complete_command(before, self._chat.registry, self._chat)
-            rows = rows or complete_file(before, self._list)
+            rows = rows or complete_file(before, self._list, self._chat.session.rate)
         completions = self.query_one(Completions)
         completions.show(rows)
         self.prompt.completing = bool(completions.rows)

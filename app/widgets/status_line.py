@@ -28,6 +28,8 @@ class Status(msgspec.Struct, frozen=True):
     speed_tok_s: float = 0.0
     context_used: int = 0
     context_size: int = 0
+    is_estimate: bool = False
+    """Nothing of the chat was read by the engine yet: `context_used` is what it will be, about."""
 
 
 def status_of(session: ChatSession, fallback_name: str) -> Status:
@@ -38,12 +40,14 @@ def status_of(session: ChatSession, fallback_name: str) -> Status:
     if reading and snapshot is not None and snapshot.prompt_tokens:
         detail = f"{snapshot.prompt_done:,}/{snapshot.prompt_tokens:,}"
     speed = 0.0 if snapshot is None else (snapshot.prefill_tok_s if reading else snapshot.decode_tok_s)
+    used = snapshot.context_used if snapshot is not None else session.estimated_context
     return Status(
         name=safe_line(loaded.name if loaded is not None else fallback_name),
         phase=session.phase,
         detail=detail,
         speed_tok_s=speed,
-        context_used=snapshot.context_used if snapshot is not None else 0,
+        context_used=used,
+        is_estimate=snapshot is None and used > 0,
         context_size=loaded.ctx if loaded is not None else 0,
     )
 
@@ -118,7 +122,8 @@ class StatusLine(Widget):
         status, style = self.status, self.get_visual_style("status--figure")
         parts = [(f"{status.speed_tok_s:.1f} tok/s   ", style)] if status.speed_tok_s > 0 else []
         if status.context_size:
-            parts.append((f"context {status.context_used:,} / {status.context_size:,}", style))
+            about = "~" if status.is_estimate else ""
+            parts.append((f"context {about}{status.context_used:,} / {status.context_size:,}", style))
             word = fullness(status.context_used, status.context_size)
             if word:
                 parts.append((f" {word}", self.get_visual_style("status--bad")))

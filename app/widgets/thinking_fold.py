@@ -8,8 +8,8 @@ from textual.message import Message
 from textual.widgets import Static
 
 from ebbtide.app.answer_content import AnswerContent
-from ebbtide.app.files.mentions import estimate_tokens
 from ebbtide.app.safe_text import visible
+from ebbtide.app.token_rate import TokenRate, size_of
 
 
 def thinking_title(content: AnswerContent, unfolded: bool) -> str:
@@ -17,7 +17,7 @@ def thinking_title(content: AnswerContent, unfolded: bool) -> str:
     mark = "▾" if unfolded else "▸"
     word = "thinking" if content.is_thinking else "thought"
     if not content.thinking_tokens:
-        return f"{mark} {word}, ~{estimate_tokens(len(content.thinking.encode())):,} tokens"
+        return f"{mark} {word}, ~{TokenRate().tokens(size_of(content.thinking)):,} tokens"
     return f"{mark} {word} for {content.thinking_s:.1f} s, {content.thinking_tokens:,} tokens"
 
 

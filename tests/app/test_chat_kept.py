@@ -177,6 +177,17 @@ async def test_a_queue_stays_with_its_chat(store: ChatStore) -> None:
         await until(pilot, lambda: store.load_queue(store.list_chats()[0].id) == [])
 
 
+async def test_the_context_of_a_chat_that_was_opened_is_estimated(store: ChatStore) -> None:
+    chat = store.create_chat()
+    store.add_message(chat.id, None, "user", "x" * 3300)
+    async with app_with(store, tools=ChatTools(chat_id=chat.id)).run_test() as pilot:
+        await shown(pilot, "context ~1,000 / 4,096")
+        await answered(pilot, "and now?")
+        await shown(pilot, "/ 4,096", without=["~"])
+        await ask(pilot, "/budget 60%")
+        await shown(pilot, "context ~")
+
+
 async def test_the_editor_of_history_knows_earlier_chats(store: ChatStore) -> None:
     async with app_with(store).run_test() as pilot:
         await ready(pilot)

@@ -199,7 +199,7 @@ async def test_a_file_is_completed_costs_are_shown_and_it_is_sent(folder: Path) 
     async with chat_app(Script(answer="ok")).run_test() as pilot:
         await ready(pilot)
         await typed(pilot, "see @")
-        await completing(pilot, "@notes.md", "~1,000 tokens")
+        await completing(pilot, "@notes.md", "~1,212 tokens")
         rows = [row.text for row in screen_of(pilot).query_one(Completions).rows]
         assert not any("secret" in row for row in rows)
         await typed(pilot, "no")

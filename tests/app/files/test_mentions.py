@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.app.files.mentions import MOST_BYTES, estimate_tokens, find_mentions, with_files
+from ebbtide.app.files.mentions import MOST_BYTES, find_mentions, with_files
 from ebbtide.engine.errors import UsageError
 
 
@@ -44,7 +44,7 @@ def test_a_fence_in_a_file_does_not_end_its_block(folder: Path) -> None:
 
 
 def test_cost(folder: Path) -> None:
-    assert find_mentions("@a.py", folder)[0].tokens == estimate_tokens(6) == 2
+    assert find_mentions("@a.py", folder)[0].size_bytes == 6
 
 
 def test_refusals_name_the_file(folder: Path) -> None:
