@@ -14,6 +14,13 @@ import msgspec
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Sampling
 
+EXAMPLE = """\
+# brief.toml, applied with: /preset brief
+system = "Answer in one sentence."
+temperature = 0.7
+top_p = 0.9
+"""
+
 
 class PresetFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The fields of a preset; None = as it was."""

@@ -73,20 +73,29 @@ async def delete(screen: "ChatScreen", argument: str) -> None:
 
 
 async def export(screen: "ChatScreen", argument: str) -> None:
-    """Write the chat to a file in the folder that ebbtide was started in."""
+    """Write the chat to a file: a name, a folder, or the folder that ebbtide was started in."""
     kind, _, name = (argument or "md").partition(" ")
     if kind not in EXPORTS:
         raise UsageError(f"{kind!r} is no format", hint="Write: /export md, or /export json")
     keeper = screen.session.keeper
     if keeper.chat is None:
         raise UsageError("this chat has not begun", hint="There is nothing to export.")
-    path = _free_path(screen.tools.folder / (name or file_name(keeper.chat, kind)))
+    path = _target(screen.tools.folder, name.strip(), file_name(keeper.chat, kind))
     text = (export_markdown if kind == "md" else export_json)(keeper.store, keeper.chat.id)
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}", hint="Give another name.") from error
     screen.note(f"Exported to {path}")
+
+
+def _target(folder: Path, given: str, usual_name: str) -> Path:
+    """The whole path of a file that is not there yet. Raises UsageError for a home that is not known."""
+    try:
+        path = folder.absolute() / Path(given).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{safe_line(given)} is not known: {error}", hint="Write the whole path.") from error
+    return _free_path(path / usual_name if path.is_dir() else path)
 
 
 def _free_path(path: Path) -> Path:
@@ -111,7 +120,7 @@ COMMANDS = [
         "write this chat to a file",
         "chat",
         export,
-        "md|json [FILE]",
+        "md|json [FILE|FOLDER]",
         choices=lambda screen: list(EXPORTS),
     ),
     Command("delete", "remove this chat for good", "chat", delete, "yes"),

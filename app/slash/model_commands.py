@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ebbtide.app.options import is_size
+from ebbtide.app.presets import EXAMPLE
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.picker import Choice
 from ebbtide.app.slash.registry import Command
@@ -68,7 +69,10 @@ async def preset(screen: "ChatScreen", argument: str) -> None:
     if not argument:
         names = folder.preset_names()
         if not names:
-            raise UsageError("there are no presets yet", hint=f"Put NAME.toml into {folder.presets}")
+            screen.note(
+                f"There are no presets yet. Put a file into {folder.presets}, for example:\n\n{EXAMPLE}"
+            )
+            return
         screen.pick("Presets", [Choice(name, name) for name in names], lambda name: preset(screen, name))
         return
     chosen = folder.preset(argument, screen.session.sampling)

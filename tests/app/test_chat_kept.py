@@ -9,11 +9,12 @@ from ebbtide.app.chat_app import ChatApp, PostEvent
 from ebbtide.app.chat_keeper import ChatKeeper
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_tools import ChatTools
+from ebbtide.app.presets import EXAMPLE, PresetFolder
 from ebbtide.app.screens.chat import ChatScreen
 from ebbtide.app.screens.picker import Picker
 from ebbtide.app.store import ChatStore, memory_store, open_store
 from ebbtide.engine.client import EngineClient
-from ebbtide.engine.messages import Load
+from ebbtide.engine.messages import Load, Sampling
 from tests.helpers.chat_host import (
     answered,
     ask,
@@ -144,6 +145,30 @@ async def test_export(store: ChatStore, kind: str, tmp_path: Path) -> None:
             await ask(pilot, f"/export {kind}")
             await until(pilot, lambda count=count: len(list(tmp_path.glob(f"*.{kind}"))) == count)  # type: ignore[misc]
         assert all("You said: hello there" in path.read_text() for path in tmp_path.glob(f"*.{kind}"))
+
+
+async def test_export_to_a_folder_and_to_a_name(
+    store: ChatStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "out").mkdir()
+    async with app_with(store, tools=ChatTools(folder=tmp_path)).run_test(size=(160, 30)) as pilot:
+        await ready(pilot)
+        await answered(pilot, "hello")
+        for argument, written_to in (("md ~/out", "out/*.md"), ("json out/x.json", "out/x.json")):
+            await ask(pilot, f"/export {argument}")
+            await until(pilot, lambda pattern=written_to: len(list(tmp_path.glob(pattern))) == 1)  # type: ignore[misc]
+            await shown(pilot, f"Exported to {tmp_path}/out/")
+
+
+async def test_no_preset_yet_shows_an_example(store: ChatStore, tmp_path: Path) -> None:
+    async with app_with(store, tools=ChatTools(presets=PresetFolder(tmp_path))).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "/preset")
+        await shown(pilot, "There are no presets yet", 'system = "Answer in one sentence."')
+    (tmp_path / "presets").mkdir()
+    (tmp_path / "presets" / "brief.toml").write_text(EXAMPLE)
+    assert PresetFolder(tmp_path).preset("brief", Sampling()).sampling.temperature == 0.7
 
 
 async def test_a_new_chat_in_the_middle_keeps_the_old_one(store: ChatStore) -> None:
