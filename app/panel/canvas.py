@@ -38,10 +38,10 @@ INKS: tuple[Ink, ...] = (
 )
 
 
-class Canvas(Widget):
-    """Subclasses say what stands in their rows (`rows`); `update` draws the difference."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"ink--{ink}" for ink in INKS}
+class Cells(Widget):
+    """Subclasses say what stands in their rows (`rows`), and how an ink looks (`ink`); `update` draws the
+    difference.
+    """
 
     def __init__(self, classes: str | None = None) -> None:
         super().__init__(classes=classes)
@@ -51,6 +51,10 @@ class Canvas(Widget):
 
     def rows(self, width: int, height: int) -> list[Row]:
         """What to draw in `width` x `height` cells; short rows are filled up."""
+        raise NotImplementedError
+
+    def ink(self, ink: Ink) -> Style:
+        """How an ink looks here."""
         raise NotImplementedError
 
     def update(self) -> None:
@@ -102,17 +106,17 @@ class Canvas(Widget):
             run += cell.text
         if run:
             segments.append(Segment(run, style))
-        return Strip(segments).adjust_cell_length(width, self._ink(NONE))
+        return Strip(segments).adjust_cell_length(width, self.ink(NONE))
 
     def _style(self, cell: Cell) -> Style:
         key = (cell.ink, cell.under, cell.chosen)
         style = self._inks.get(key)
         if style is None:
-            style = self._ink(cell.ink)
+            style = self.ink(cell.ink)
             if cell.under != NONE:
-                style += Style(bgcolor=self._ink(cell.under).color)
+                style += Style(bgcolor=self.ink(cell.under).color)
             if cell.chosen:
-                chosen = self._ink("chosen")
+                chosen = self.ink("chosen")
                 style += Style(
                     color=chosen.color,
                     bgcolor=chosen.bgcolor,
@@ -122,5 +126,11 @@ class Canvas(Widget):
             self._inks[key] = style
         return style
 
-    def _ink(self, ink: Ink) -> Style:
+
+class Canvas(Cells):
+    """Cells with inks of their own, from the stylesheet."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"ink--{ink}" for ink in INKS}
+
+    def ink(self, ink: Ink) -> Style:
         return self.get_component_rich_style(f"ink--{ink}")

@@ -9,7 +9,7 @@ from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.sparks import Sparks
-from ebbtide.app.panel.tiles import Tile, Tiles
+from ebbtide.app.panel.tiles import Tiles
 
 
 def update_parts(root: Widget) -> None:
@@ -17,8 +17,7 @@ def update_parts(root: Widget) -> None:
     for tiles in root.query(Tiles):
         tiles.update()
     for canvas in root.query(Canvas):
-        if not isinstance(canvas, Tile):
-            canvas.update()
+        canvas.update()
 
 
 class Pace:

@@ -8,7 +8,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from ebbtide.app.panel.canvas import Canvas
+from ebbtide.app.panel.canvas import Cells
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import Place
@@ -159,7 +159,7 @@ async def test_only_changed_cells_are_drawn_again(monkeypatch: pytest.MonkeyPatc
     async with PanelHost(made).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         asked: list[Region] = []
-        monkeypatch.setattr(Canvas, "refresh", lambda self, *regions: asked.extend(regions))
+        monkeypatch.setattr(Cells, "refresh", lambda self, *regions: asked.extend(regions))
         host(pilot).panel.update()
         assert asked == []
         made.take(residency(30, 8, lambda layer, expert: int((layer, expert) == (3, 0)) * 8 or 8, [(1, 2)]))
