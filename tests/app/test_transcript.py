@@ -1,16 +1,13 @@
 """The transcript alone: what streaming shows, and where the view stands meanwhile."""
 
 import pytest
-from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Markdown
 
-from ebbtide.app.chat_app import ChatApp
 from ebbtide.app.markdown_parts import PART_BLOCKS
-from ebbtide.app.themes import DARK, install_themes
-from ebbtide.app.widgets.transcript import Transcript
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
 from tests.helpers.chat_host import settled, until
+from tests.helpers.transcript_host import Host
 
 DOCUMENT = """\
 # Title
@@ -43,27 +40,6 @@ def f():
     return 1
 ~~~
 Last words"""
-
-
-class Host(App[None]):
-    """Mounts a transcript with the real stylesheet."""
-
-    CSS_PATH = ChatApp.CSS_PATH
-
-    def __init__(self) -> None:
-        super().__init__()
-        install_themes(self, DARK.name)
-
-    def compose(self) -> ComposeResult:
-        yield Transcript()
-
-    @property
-    def transcript(self) -> Transcript:
-        return self.query_one(Transcript)
-
-    def lines(self) -> list[str]:
-        """The screen as drawn, without the scrollbar's column."""
-        return [strip.text[:76].rstrip() for strip in self.screen._compositor.render_strips()]
 
 
 async def stream(pilot: Pilot[None], answer: AnswerTurn, text: str, size: int = 23) -> None:
