@@ -7,6 +7,7 @@ short one. Where a part ends depends on the text alone, not on how it was cut wh
 import re
 from typing import NamedTuple
 
+from ebbtide.app.code_blocks import markdown_parser
 from ebbtide.app.markdown_blocks import BlockSplitter
 
 PART_BLOCKS = 20
@@ -27,6 +28,7 @@ class PartSplitter:
     def __init__(self) -> None:
         self._splitter = BlockSplitter()
         self._blocks = 0
+        self._part = ""
 
     @property
     def rest(self) -> str:
@@ -45,10 +47,29 @@ class PartSplitter:
     def _in_parts(self, blocks: list[str]) -> list[Closed]:
         closed: list[Closed] = []
         for block in blocks:
-            begins = self._blocks >= PART_BLOCKS and _BEGINS_ANEW.match(block) is not None
+            begins = self._begins_part(block)
             self._blocks = 1 if begins else self._blocks + 1
+            self._part = block if begins else self._part + block
             if closed and not begins:
                 closed[-1] = Closed(closed[-1].text + block, closed[-1].begins_part)
             else:
                 closed.append(Closed(block, begins))
         return closed
+
+    def _begins_part(self, block: str) -> bool:
+        return (
+            self._blocks >= PART_BLOCKS
+            and _BEGINS_ANEW.match(block) is not None
+            and _stands_alone(self._part, block)
+        )
+
+
+def _stands_alone(before: str, block: str) -> bool:
+    """Whether `block` is inside nothing that `before` has begun: how blocks were cut is only a good guess."""
+    parser = markdown_parser()
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    line = before.count("\n")
+    return any(
+        token.level == 0 and token.map is not None and token.map[0] == line
+        for token in parser.parse(before + block)
+    )

@@ -4,7 +4,7 @@ Each can make a fresh, unmounted copy of itself (`fresh`), because a long transc
 """
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -141,6 +141,8 @@ class AnswerTurn(Entry):
         self._splitter = PartSplitter()
         self._taken = 0
         self._epoch = 0
+        self._references: dict[str, Any] = {}
+        """Definitions of links, wherever in the answer they stand."""
         self.parts = [self._part()]
         self._open = OpenBlock()
         self._drawing = asyncio.Lock()
@@ -151,11 +153,10 @@ class AnswerTurn(Entry):
         yield from self.parts
         yield self._open
 
-    @staticmethod
-    def _part(numbered_from: int = 1) -> "AnswerMarkdown":
+    def _part(self, numbered_from: int = 1) -> "AnswerMarkdown":
         from ebbtide.app.widgets.code_block import AnswerMarkdown  # after the first paint
 
-        return AnswerMarkdown(numbered_from)
+        return AnswerMarkdown(numbered_from, self._references)
 
     @property
     def weight(self) -> int:
@@ -202,8 +203,12 @@ class AnswerTurn(Entry):
             if self._epoch != self.content.epoch:
                 await self._start_over()
             await self._draw_thinking()
+            known = len(self._references)
             for closed in self._next_closed(ended):
                 await self._append(closed)
+            if len(self._references) > known:
+                for part in self.parts:
+                    await part.render_again()
             self._open.show(self._splitter.rest.strip("\n"))
         self.is_whole = ended
 
@@ -227,14 +232,13 @@ class AnswerTurn(Entry):
         if closed.begins_part:
             self.parts.append(self._part(numbered_from=self.parts[-1].next_number))
             await self.mount(self.parts[-1], before=self._open)
-        self.parts[-1].wake()
-        await self.parts[-1].append(closed.text)
-        self.parts[-1].number_blocks()
+        await self.parts[-1].grow(closed.text)
 
     async def _start_over(self) -> None:
         """What was shown as answer was thinking."""
         self._epoch, self._taken = self.content.epoch, 0
         self._splitter = PartSplitter()
+        self._references = {}
         await self.remove_children(self.parts)
         self.parts = [self._part()]
         await self.mount(self.parts[0], before=self._open)
