@@ -1,7 +1,8 @@
 """When the chat screen is brought up to date: often, but never so often that keys have to wait for it.
 
-A redraw of a long answer takes some 50 to 100 ms, in which no key is shown. So while somebody types, it
-begins just after a key has been shown: then the next key is as far away as it can be.
+A redraw of a long answer takes some 50 to 100 ms on a busy machine, in which no key is shown. So while
+somebody types, redraws take a thirtieth of the time at most, and begin just after a key has been shown: then
+the next key is as far away as it can be.
 """
 
 import time
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 DRAW_S = 1 / 15
 """Answers are redrawn at most so often, however fast tokens come."""
 IDLE_SHARE, MOST_IDLE_S = 3.0, 1.0
-"""After a redraw that took long, so many times as long (a second at most) are left to keys and scrolling."""
+"""So many times as long as a redraw took (a second at most) are left to scrolling after it."""
+TYPING_SHARE, MOST_TYPING_S = 30.0, 2.0
+"""The same while somebody types."""
 TYPING_S = 0.3
 """So long after a key another one is expected; a redraw that is due waits for it."""
 HIDDEN_S = 2.0
@@ -29,7 +32,10 @@ class Drawing:
 
     def __init__(self, screen: "ChatScreen") -> None:
         self._screen = screen
-        self._next_at = 0.0
+        self._last_at = float("-inf")
+        """When the last redraw was painted, or begun while it is not."""
+        self._took_s = 0.0
+        self._is_drawing = False
         self._typed_at = float("-inf")
         self._told_trouble = ""
 
@@ -39,13 +45,13 @@ class Drawing:
             await self._draw_hidden()
             return
         self._draw_lines()
-        if time.monotonic() - self._typed_at > TYPING_S:
+        if not self._is_typing:
             await self._draw_answer()
         self._tell_trouble()
 
     async def shown_again(self) -> None:
         """The screen is in view again."""
-        self._next_at = 0.0
+        self._took_s = 0.0
         self._draw_lines()
         await self._draw_answer()
 
@@ -61,16 +67,27 @@ class Drawing:
 
     async def _draw_answer(self) -> None:
         """Draw the transcript, if it is due."""
-        began = time.monotonic()
-        if began >= self._next_at and not self._is_hidden:
-            self._next_at = began + MOST_IDLE_S  # until it is known how long this takes
+        if self._is_due and not self._is_hidden:
+            began = self._last_at = time.monotonic()
+            self._is_drawing = True
             await self._screen.transcript.draw()
             self._screen.call_after_refresh(self._painted, began)
 
+    @property
+    def _is_due(self) -> bool:
+        """Enough time has been left to others. A redraw whose paint never came is not waited for."""
+        share, most = (TYPING_SHARE, MOST_TYPING_S) if self._is_typing else (IDLE_SHARE, MOST_IDLE_S)
+        rest = MOST_IDLE_S if self._is_drawing else min(self._took_s * share, most)
+        return time.monotonic() >= self._last_at + rest
+
+    @property
+    def _is_typing(self) -> bool:
+        return time.monotonic() - self._typed_at <= TYPING_S
+
     def _painted(self, began: float) -> None:
         """Draw, layout and paint are done; the longer they took, the longer until the next."""
-        now = time.monotonic()
-        self._next_at = now + min((now - began) * IDLE_SHARE, MOST_IDLE_S)
+        self._last_at, self._is_drawing = time.monotonic(), False
+        self._took_s = self._last_at - began
 
     @property
     def _is_hidden(self) -> bool:
@@ -78,9 +95,8 @@ class Drawing:
         return not self._screen.is_current and not self._screen.app.screen.is_modal
 
     async def _draw_hidden(self) -> None:
-        now = time.monotonic()
-        if now >= self._next_at:
-            self._next_at = now + HIDDEN_S
+        if time.monotonic() >= self._last_at + HIDDEN_S:
+            self._last_at = time.monotonic()
             await self._screen.transcript.draw()
 
     def _tell_trouble(self) -> None:

@@ -11,9 +11,10 @@ from ebbtide.app.code_blocks import markdown_parser
 from ebbtide.app.growing_markdown import Change, GrowingMarkdown
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.widgets.code_colors import colored
+from ebbtide.app.widgets.settled_size import SettledSize, settled
 
 
-class CodeBlock(MarkdownFence):
+class CodeBlock(SettledSize, MarkdownFence):
     """`number` counts the blocks of one answer; `/copy NUMBER` means it."""
 
     number = 0
@@ -37,7 +38,7 @@ class CodeBlock(MarkdownFence):
         return f"{language}  {self.number}" if self.number else language
 
 
-class AnswerMarkdown(Markdown):
+class AnswerMarkdown(SettledSize, Markdown):
     """Markdown whose code blocks are numbered; links are text, nothing is opened.
 
     Far from the view it sleeps: it keeps its height, and its blocks take no part in layouts, each of which
@@ -45,7 +46,7 @@ class AnswerMarkdown(Markdown):
     """
 
     BLOCKS = {  # noqa: RUF012 - declared so by Markdown
-        **Markdown.BLOCKS,
+        **{name: settled(block) for name, block in Markdown.BLOCKS.items()},
         "fence": CodeBlock,
         "code_block": CodeBlock,
     }

@@ -3,8 +3,10 @@
 from textual.content import Content
 from textual.widgets import Static
 
+from ebbtide.app.widgets.settled_size import SettledSize
 
-class OpenBlock(Static):
+
+class OpenBlock(SettledSize, Static):
     """Most words change its last line only: then nothing else on the screen has to be laid out again."""
 
     def __init__(self) -> None:

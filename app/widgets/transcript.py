@@ -16,6 +16,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Resize
+from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -68,6 +69,14 @@ class Transcript(VerticalScroll):
     def turns(self) -> list[Entry]:
         """All of them, mounted or not."""
         return list(self._turns)
+
+    def _size_updated(
+        self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
+    ) -> bool:
+        """A second layout is of use only when the scroll bar comes or goes (see `SettledSize`)."""
+        needs_bar = virtual_size.height > container_size.height
+        is_other = needs_bar != self.show_vertical_scrollbar
+        return super()._size_updated(size, virtual_size, container_size, layout=layout and is_other)
 
     @property
     def at_end(self) -> bool:

@@ -17,6 +17,7 @@ from ebbtide.app.conversation import Message, Version
 from ebbtide.app.markdown_parts import Closed, PartSplitter
 from ebbtide.app.safe_text import visible
 from ebbtide.app.widgets.open_block import OpenBlock
+from ebbtide.app.widgets.settled_size import SettledSize
 from ebbtide.app.widgets.thinking_fold import ThinkingFold
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ SHOWN_LINES, SHOWN_CHARACTERS = 40, 6_000
 """A longer question (a paste, a file) is shown cut until it is unfolded."""
 
 
-class Entry(Vertical):
+class Entry(SettledSize, Vertical):
     """Common to all: the message behind it, and a last line about its version and whether it is sent."""
 
     def __init__(self, message: Message | None = None) -> None:

@@ -5,6 +5,7 @@ from textual.pilot import Pilot
 from textual.widgets import Markdown
 
 from ebbtide.app.markdown_parts import PART_BLOCKS
+from ebbtide.app.widgets.code_block import AnswerMarkdown
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
 from tests.helpers.chat_host import settled, until
 from tests.helpers.transcript_host import Host
@@ -132,3 +133,21 @@ async def test_the_view_stays_where_the_reader_scrolled_to_for_a_thousand_tokens
         await host.transcript.add(UserTurn("a new question"))
         await settled(pilot)
         await until(pilot, lambda: host.transcript.scroll_y == host.transcript.max_scroll_y)
+
+
+async def test_the_scroll_bar_comes_and_goes_with_what_overflows() -> None:
+    async with Host().run_test(size=(80, 12)) as pilot:
+        host = pilot.app
+        assert isinstance(host, Host)
+        transcript = host.transcript
+        assert not transcript.show_vertical_scrollbar
+        answer = await new_answer(pilot, host)
+        await stream(pilot, answer, "a line of its own\n\n" * 12)
+        await until(pilot, lambda: transcript.show_vertical_scrollbar)
+        await transcript.cut(answer)
+        await until(pilot, lambda: not transcript.show_vertical_scrollbar)
+
+
+def test_blocks_of_an_answer_keep_the_styles_of_markdown() -> None:
+    for name, block in Markdown.BLOCKS.items():
+        assert block._css_type_names <= AnswerMarkdown.BLOCKS[name]._css_type_names | {"MarkdownFence"}

@@ -37,7 +37,7 @@ SETTLE_S = 2.0
 LINE = 40
 SENT = 20
 """So many of the newest turns of a long chat are sent to the model."""
-QUESTION = "Count to one thousand, one number per line."
+QUESTION = "Explain in detail how a hash table works, step by step, with examples and their code."
 LETTERS = ("ÄÖÜÇÑ", "ÅØŒÆŠ")
 """By turns, so that a letter is never redrawn where it stands already: that would write nothing."""
 
@@ -87,19 +87,21 @@ def ask(terminal: Terminal, chat: KeptChat) -> None:
 
 def measure(terminal: Terminal, chat: KeptChat, keys: int, *, asks: bool) -> tuple[list[float], int]:
     """Letters that are in no answer, so that the redraw that holds one is the prompt's. Returns the seconds
-    of each, and how many of them fell into an answer.
+    of each; with `asks` only those that fell into an answer count, and how many others there were is told.
     """
-    chooser, seconds, inside = random.Random(1), [], 0
-    for number in range(keys):
+    chooser, seconds, pressed = random.Random(1), list[float](), 0
+    while len(seconds) < keys:
         if asks and not chat.is_answered:
             ask(terminal, chat)
         time.sleep(chooser.uniform(*PAUSE_S))
         began_inside = chat.is_answered
-        seconds.append(key_to_screen_s(terminal, LETTERS[number // LINE % 2][number % 5]))
-        inside += began_inside and chat.is_answered
-        if number % LINE == LINE - 1:
+        took = key_to_screen_s(terminal, LETTERS[pressed // LINE % 2][pressed % 5])
+        if not asks or (began_inside and chat.is_answered):
+            seconds.append(took)
+        pressed += 1
+        if pressed % LINE == 0:
             terminal.send("\x15")  # back to an empty line
-    return seconds, inside
+    return seconds, pressed - keys
 
 
 def main() -> None:
@@ -131,7 +133,7 @@ def run(wish: argparse.Namespace, flags: list[str]) -> None:
                 if asks:
                     ask(terminal, chat)
                 time.sleep(SETTLE_S)
-                seconds, inside = measure(terminal, chat, wish.keys, asks=asks)
+                seconds, others = measure(terminal, chat, wish.keys, asks=asks)
     finally:
         chat.remove()
     seconds.sort()
@@ -140,7 +142,8 @@ def run(wish: argparse.Namespace, flags: list[str]) -> None:
     print(
         f"max {seconds[-1] * 1e3:7.1f} ms, mean {statistics.mean(seconds) * 1e3:.1f} ms, {len(seconds)} keys"
     )
-    print(f"{inside} keys while an answer was written")
+    if asks:
+        print(f"all while an answer was written; {others} others are not counted")
 
 
 if __name__ == "__main__":
