@@ -17,7 +17,7 @@ def thinking_title(content: AnswerContent, unfolded: bool) -> str:
     mark = "▾" if unfolded else "▸"
     word = "thinking" if content.is_thinking else "thought"
     if not content.thinking_tokens:
-        return f"{mark} {word}, ~{TokenRate().tokens(size_of(content.thinking)):,} tokens"
+        return f"{mark} {word}, ~{TokenRate().tokens(size_of(content.thinking.strip())):,} tokens"
     return f"{mark} {word} for {content.thinking_s:.1f} s, {content.thinking_tokens:,} tokens"
 
 

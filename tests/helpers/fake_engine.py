@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Collection
-from typing import IO
+from typing import IO, Literal
 
 import msgspec
 
@@ -49,6 +49,10 @@ class Script(msgspec.Struct, frozen=True):
     """What the fake does. Zeros and empty strings mean: behave."""
 
     answer: str = ""
+    answers: dict[str, str] = {}
+    """The answers to certain questions, instead of `answer`."""
+    after_answer: Literal["finish", "hold", "fail", "die"] = "finish"
+    """What follows the last token; a held answer ends with its cancel."""
     token_delay_s: float = 0.0
     load_delay_s: float = 0.0
     progress_steps: int = 0
@@ -207,7 +211,7 @@ class FakeEngine:
         if self.fails(request, 0):
             return
         prompt = request.text if request.text is not None else request.turns[-1].content
-        words = split_words(self.script.answer or f"You said: {prompt}")
+        words = split_words(self.script.answers.get(prompt, self.script.answer) or f"You said: {prompt}")
         limit = request.max_tokens or len(words)
         reason: FinishReason = self.script.finish_reason if limit >= len(words) else "length"
         said: list[str] = []
@@ -223,6 +227,18 @@ class FakeEngine:
             self.emit(self.snapshot(request, prompt, number + 1))
             said.append(word)
         self.misbehave(len(said))
+        match self.script.after_answer:
+            case "fail":
+                self.emit(failure(request.request_id, ["out of luck", "Ask again.", "4"]))
+                return
+            case "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hold":
+                while request.request_id not in self.cancelled:
+                    time.sleep(0.01)
+                reason = "cancelled"
+            case "finish":
+                pass
         self.emit(self.finished(request, prompt, said, reason))
 
     def fails(self, request: Generate, number: int) -> bool:
