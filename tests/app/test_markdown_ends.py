@@ -27,6 +27,8 @@ from tests.helpers.chat_host import ask, press, ready, screen_of, settled, trans
 from tests.helpers.fake_engine import Script, command_line
 
 SIZE = (80, 100)
+STREAM_S = 0.01
+"""Between two tokens: slow enough that the answer is drawn while it grows."""
 CUT_OFF = [
     "Look:\n\n```python\ndef f():\n\n    return 1\n\n# not a heading\n",
     "See [one] and [two].\n\nWords.\n\n[two]: /2\n[one]: /1",
@@ -120,13 +122,13 @@ def script_of(end: End) -> Script:
     reasons: dict[End, FinishReason] = {"length": "length", "context": "context"}
     match end:
         case "failed":
-            return Script(answers=ANSWERS, after_answer="fail")
+            return Script(answers=ANSWERS, after_answer="fail", token_delay_s=STREAM_S)
         case "died":
-            return Script(answers=ANSWERS, after_answer="die")
+            return Script(answers=ANSWERS, after_answer="die", token_delay_s=STREAM_S)
         case "cancelled" | "left" | "theme":
             return Script(answers=ANSWERS, after_answer="hold")
         case _:
-            return Script(answers=ANSWERS, finish_reason=reasons.get(end, "stop"))
+            return Script(answers=ANSWERS, finish_reason=reasons.get(end, "stop"), token_delay_s=STREAM_S)
 
 
 async def make_end(pilot: Pilot[None], end: End, text: str) -> None:
