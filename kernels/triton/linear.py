@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 from ebbtide.kernels.triton.arrange import arranged_shape
-from ebbtide.kernels.triton.planes import MIXED
+from ebbtide.kernels.triton.planes import MIXED, known_width
 from ebbtide.kernels.triton.products import strip_products
 from ebbtide.kernels.triton.scales import row_pair
 from ebbtide.kernels.triton.tables import DeviceTable
@@ -71,7 +71,7 @@ def _linear_rows(
             out.stride(0),
             ROWS=len(arranged),
             KIND=int(matrix.shape.format.kind),
-            WIDTH=width,
+            WIDTH=known_width(width, matrix.shape.format.planes),
             PAGE=w.page_bytes,
             HALVES=halves,
             BIAS=bias is not None,

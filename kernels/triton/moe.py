@@ -8,7 +8,7 @@ from ebbtide.kernels.layout import STRIP_ROWS
 from ebbtide.kernels.ops import Activation
 from ebbtide.kernels.triton.activations import KINDS, activate
 from ebbtide.kernels.triton.arrange import X_SCALE, arranged_shape
-from ebbtide.kernels.triton.planes import MIXED
+from ebbtide.kernels.triton.planes import MIXED, known_width
 from ebbtide.kernels.triton.products import strip_products
 from ebbtide.kernels.triton.scales import row_pair
 from ebbtide.kernels.triton.tables import DeviceTable
@@ -66,7 +66,8 @@ def moe(
         GATE=int(gate.shape.format.kind),
         UP=int(up.shape.format.kind),
         ACTIVATION=KINDS[activation],
-        WIDTH=width,
+        GATE_WIDTH=known_width(width, gate.shape.format.planes),
+        UP_WIDTH=known_width(width, up.shape.format.planes),
         PAGE=gate_up.page_bytes,
         HALVES=first.halves,
         HIDDEN=halves,
@@ -88,7 +89,7 @@ def moe(
         shape.rows,
         d_ff // HALF_COLS,
         KIND=int(shape.format.kind),
-        WIDTH=width,
+        WIDTH=known_width(width, shape.format.planes),
         PAGE=down.page_bytes,
         HALVES=second.halves,
         num_warps=second.warps,
@@ -123,7 +124,8 @@ def hidden_kernel(
     GATE: tl.constexpr,
     UP: tl.constexpr,
     ACTIVATION: tl.constexpr,
-    WIDTH: tl.constexpr,
+    GATE_WIDTH: tl.constexpr,
+    UP_WIDTH: tl.constexpr,
     PAGE: tl.constexpr,
     HALVES: tl.constexpr,
     HIDDEN: tl.constexpr,
@@ -148,10 +150,10 @@ def hidden_kernel(
             x = arranged + (pair // TOP_K).to(tl.int64) * arranged_step
             table = pages + expert * pages_step
             gate_even, gate_odd = strip_products(
-                table, gate, strip, x, 0, halves, width, 1, GATE, WIDTH, PAGE, HALVES
+                table, gate, strip, x, 0, halves, width, 1, GATE, GATE_WIDTH, PAGE, HALVES
             )
             up_even, up_odd = strip_products(
-                table, up, strip, x, 0, halves, width, 1, UP, WIDTH, PAGE, HALVES
+                table, up, strip, x, 0, halves, width, 1, UP, UP_WIDTH, PAGE, HALVES
             )
             even = activate(gate_even[0], ACTIVATION) * up_even[0]
             odd = activate(gate_odd[0], ACTIVATION) * up_odd[0]

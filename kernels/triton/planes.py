@@ -21,6 +21,17 @@ HIGH = tl.constexpr(-2)
 MIXED = tl.constexpr(-3)
 
 
+def known_width(promise: int, planes: int) -> int:
+    """WIDTH for a matrix of `planes` planes in a block about whose width `promise` is known: a block may hold
+    matrices of different formats, and none has more planes than its own.
+    """
+    if promise > 0:
+        return min(promise, planes)
+    if promise == HIGH.value:
+        return planes if planes <= 4 else promise
+    return LOW.value if planes <= 4 else promise
+
+
 @triton.jit
 def load_plane(pages, offset, half, present, PAGE: tl.constexpr):
     """uint32 words [HALVES, 8] of the half lines `half` [HALVES, 1] of a plane that starts at `offset`.

@@ -102,10 +102,10 @@ def cases() -> Iterator[Case]:
     yield linear(ScaleKind.K8, 6, 1)
     for rows in (1, 2, 4, 8):
         yield linear(ScaleKind.K6, MIXED.value, rows)
-    experts = {**tile, "WIDTH": MIXED.value}
-    gates = {"GATE": 2, "UP": 2, "ACTIVATION": 0, "TOP_K": 8, "HIDDEN": 64}
-    yield Case("moe hidden K6 mixed", hidden_kernel, {**experts, **gates}, 4)
-    yield Case("moe down K8 mixed", down_kernel, {**experts, "KIND": 3}, 4)
+    gates = {"GATE": 2, "UP": 2, "GATE_WIDTH": MIXED.value, "UP_WIDTH": MIXED.value}
+    hidden = {**tile, **gates, "ACTIVATION": 0, "TOP_K": 8, "HIDDEN": 64}
+    yield Case("moe hidden K6 mixed", hidden_kernel, hidden, 4)
+    yield Case("moe down K8 mixed", down_kernel, {**tile, "KIND": 3, "WIDTH": MIXED.value}, 4)
     yield Case("arrange", arrange_kernel, {"HALVES": 64}, 4)
     yield Case("combine", combine_kernel, {"TOP_K": 8, "COLS": 256}, 2)
 

@@ -46,6 +46,16 @@ def test_what_is_known_of_the_width_changes_no_bit(width: int) -> None:
         assert torch.equal(products(x, table, width=known), out), known
 
 
+@pytest.mark.parametrize("promise", [6, HIGH.value, MIXED_WIDTH])
+def test_a_promise_about_a_block_asks_no_more_of_a_matrix_than_it_has(promise: int, compare: Compare) -> None:
+    shapes = [MatrixShape(16, 256, FORMATS["Q4_K"]), MatrixShape(16, 256, FORMATS["Q6_K"])]
+    layout = block_layout(shapes, page_bytes=0, floor_planes=1)
+    table = dense_table(layout, np.random.default_rng(3), 6)
+    x = random_rows(np.random.default_rng(4), 1, 256)
+    out = products(x, table, width=promise)
+    compare("linear", out, exact_products(x, table), products_bound(x, table))
+
+
 # N and K: one row, a row past a strip, odd strips; one group, a part of a tile, whole tiles, a tile and a
 # bit.
 SHAPES = [(1, 32), (17, 224), (50, 96), (16, 1024), (3, 1056), (16, 2336)]
