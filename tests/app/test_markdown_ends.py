@@ -27,8 +27,6 @@ from tests.helpers.chat_host import ask, press, ready, screen_of, settled, trans
 from tests.helpers.fake_engine import Script, command_line
 
 SIZE = (80, 100)
-STREAM_S = 0.01
-"""Between two tokens: slow enough that the answer is drawn while it grows."""
 CUT_OFF = [
     "Look:\n\n```python\ndef f():\n\n    return 1\n\n# not a heading\n",
     "See [one] and [two].\n\nWords.\n\n[two]: /2\n[one]: /1",
@@ -118,25 +116,28 @@ def check_store(store: ChatStore, chat_id: str, text: str) -> None:
 End = Literal["stop", "length", "context", "cancelled", "failed", "died", "left", "theme"]
 
 
-def script_of(end: End) -> Script:
+def script_of(end: End, release: Path) -> Script:
+    """Answers that end in this way, each when `release` has a file with its question's name."""
     reasons: dict[End, FinishReason] = {"length": "length", "context": "context"}
     match end:
         case "failed":
-            return Script(answers=ANSWERS, after_answer="fail", token_delay_s=STREAM_S)
+            return Script(answers=ANSWERS, after_answer="fail", released_in=str(release))
         case "died":
-            return Script(answers=ANSWERS, after_answer="die", token_delay_s=STREAM_S)
+            return Script(answers=ANSWERS, after_answer="die", released_in=str(release))
         case "cancelled" | "left" | "theme":
             return Script(answers=ANSWERS, after_answer="hold")
         case _:
-            return Script(answers=ANSWERS, finish_reason=reasons.get(end, "stop"), token_delay_s=STREAM_S)
+            reason = reasons.get(end, "stop")
+            return Script(answers=ANSWERS, finish_reason=reason, released_in=str(release))
 
 
-async def make_end(pilot: Pilot[None], end: End, text: str) -> None:
-    """Let the answer that streams end; returns when it has."""
+async def make_end(pilot: Pilot[None], end: End, text: str, release: Path) -> None:
+    """Let the answer that streams end, once all of it has been drawn as it grows; returns when it has."""
     screen = screen_of(pilot)
-    if end in ("cancelled", "left", "theme"):
-        await until(pilot, lambda: screen.session.answer.text == text)
-        await screen.transcript.draw()
+    await until(pilot, lambda: screen.session.answer.text == text)
+    await screen.transcript.draw()
+    assert not answers(pilot)[-1].is_whole
+    release.touch()
     if end == "theme":
         pilot.app.theme = LIGHT.name if pilot.app.theme != LIGHT.name else "ebbtide-dark"
     if end == "left":
@@ -155,15 +156,15 @@ async def make_end(pilot: Pilot[None], end: End, text: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "length", "context", "cancelled", "failed", "died", "left", "theme"])
-async def test_streamed_is_whole_at_every_end(store: ChatStore, end: End) -> None:
+async def test_streamed_is_whole_at_every_end(store: ChatStore, end: End, tmp_path: Path) -> None:
     chats: dict[str, str] = {}
-    async with app_with(store, script_of(end)).run_test(size=SIZE) as pilot:
+    async with app_with(store, script_of(end, tmp_path)).run_test(size=SIZE) as pilot:
         await ready(pilot)
         screen = screen_of(pilot)
         for question, text in ANSWERS.items():
             await ask(pilot, question)
             await until(pilot, lambda: bool(screen.session.turns))
-            await make_end(pilot, end, text)
+            await make_end(pilot, end, text, tmp_path / question)
             assert screen.session.keeper.chat is not None
             chats[screen.session.keeper.chat.id] = text
             check_store(store, screen.session.keeper.chat.id, text)

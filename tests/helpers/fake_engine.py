@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Collection
+from pathlib import Path
 from typing import IO, Literal
 
 import msgspec
@@ -53,6 +54,8 @@ class Script(msgspec.Struct, frozen=True):
     """The answers to certain questions, instead of `answer`."""
     after_answer: Literal["finish", "hold", "fail", "die"] = "finish"
     """What follows the last token; a held answer ends with its cancel."""
+    released_in: str = ""
+    """A folder: in front of what follows the last token, a file with the question's name is waited for."""
     token_delay_s: float = 0.0
     load_delay_s: float = 0.0
     progress_steps: int = 0
@@ -227,6 +230,8 @@ class FakeEngine:
             self.emit(self.snapshot(request, prompt, number + 1))
             said.append(word)
         self.misbehave(len(said))
+        while self.script.released_in and not Path(self.script.released_in, prompt).exists():
+            time.sleep(0.01)
         match self.script.after_answer:
             case "fail":
                 self.emit(failure(request.request_id, ["out of luck", "Ask again.", "4"]))
