@@ -54,7 +54,7 @@ def test_between_answers_a_full_collection_is_made_when_it_is_due() -> None:
 def test_without_an_end_of_an_answer_a_full_collection_comes_by_itself() -> None:
     collect_rarely()
     ring = grown_old()
-    kept = []
+    kept: list[object] = []
     while ring() is not None and len(kept) < 100 * RARELY[0] * RARELY[1]:
         kept.append([kept])
     assert ring() is None
