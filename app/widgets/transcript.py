@@ -201,7 +201,7 @@ class Transcript(VerticalScroll):
         if self._last != count or self._first == self._last:
             newest = self._back_from(count, FIRST_MOUNTED)
             reaches_end = self._first < self._last and self._last > newest
-            await self._mount_window(max(self._first, newest) if reaches_end else newest, count)
+            await self._mount_window(self._first if reaches_end else newest, count)
         await self._let_go_of_oldest()
         self.scroll_end(animate=False)
 
