@@ -25,9 +25,9 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.helpers import traced_app
 from tests.helpers.fake_engine import Script
 from tests.helpers.terminal import Terminal
-from tests.tools import traced_app
 
 MIB = 1 << 20
 EVERY_S = 5.0
