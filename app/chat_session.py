@@ -95,8 +95,8 @@ class ChatSession:
         return self.rate.tokens(self._bytes_to_send()) if self.conversation.leaf is not None else 0
 
     def _bytes_to_send(self) -> int:
-        sent = [message.text for message in self.conversation.path if not message.left_out]
-        return sum(map(size_of, [self.system, *sent]))
+        sent = [message.size_bytes for message in self.conversation.path if not message.left_out]
+        return size_of(self.system) + sum(sent)
 
     @property
     def load(self) -> Load:

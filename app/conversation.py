@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple
 
+from ebbtide.app.token_rate import size_of
 from ebbtide.engine.messages import Turn
 
 Role = Literal["user", "assistant"]
@@ -22,6 +24,11 @@ class Message:
     """The store's name for it; 0 = not stored."""
     cut_off: bool = False
     """An answer that ended with its app, not by itself."""
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """Of the text, which never changes: an edit is another message."""
+        return size_of(self.text)
 
     @property
     def turn(self) -> Turn:

@@ -5,11 +5,13 @@ and whether the text came in one piece, makes no difference to the outcome.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ebbtide.app.code_blocks import markdown_parser
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 
@@ -44,7 +46,7 @@ class GrowingMarkdown:
 
     def _parse(self) -> Change:
         text, line = self.source[self._at :], self._line
-        tokens = markdown_parser().parse(text, {"references": self._references})
+        tokens = _parser().parse(text, {"references": self._references})
         blocks = list(_blocks(tokens))
         before = self._blocks - bool(self._last)
         is_same = bool(blocks) and blocks[0] == self._last
@@ -58,6 +60,12 @@ class GrowingMarkdown:
         self._last = [token.copy(map=token.map and [at - lines for at in token.map]) for token in block]
         self._at += sum(len(line) + 1 for line in text.split("\n")[:lines])
         self._line += lines
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    """One for all: to make one takes longer than to parse a paragraph, and it keeps nothing of a text."""
+    return markdown_parser()
 
 
 def _blocks(tokens: "list[Token]") -> "Iterator[list[Token]]":

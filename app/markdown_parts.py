@@ -5,10 +5,14 @@ short one. Where a part ends depends on the text alone, not on how it was cut wh
 """
 
 import re
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from ebbtide.app.code_blocks import markdown_parser
 from ebbtide.app.markdown_blocks import BlockSplitter
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 PART_BLOCKS = 20
 _BEGINS_ANEW = re.compile(r"(?:#{1,6}\s|```|~~~|[^\W\d_])")
@@ -66,10 +70,16 @@ class PartSplitter:
 
 def _stands_alone(before: str, block: str) -> bool:
     """Whether `block` is inside nothing that `before` has begun: how blocks were cut is only a good guess."""
-    parser = markdown_parser()
-    parser.core.ruler.enableOnly(["normalize", "block"])
     line = before.count("\n")
     return any(
         token.level == 0 and token.map is not None and token.map[0] == line
-        for token in parser.parse(before + block)
+        for token in _block_parser().parse(before + block)
     )
+
+
+@cache
+def _block_parser() -> "MarkdownIt":
+    """Finds blocks, and does not look into them."""
+    parser = markdown_parser()
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    return parser

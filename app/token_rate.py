@@ -1,7 +1,9 @@
 """How many tokens a text will be, before the engine has read it: always shown with a `~`."""
 
 USUAL_BYTES_PER_TOKEN = 3.3
-"""Of English and source code with vocabularies of some 50,000 tokens."""
+"""With the starter's vocabulary of 49,152 tokens: documentation 3.8, Python 3.6, C++ and tests 3.0, lines
+full of numbers 2.1 (each digit is a token).
+"""
 LEAST_TOKENS = 50
 """A shorter prompt is mostly the template's own tokens and tells nothing."""
 LIKELY = (1.5, 8.0)

@@ -223,10 +223,9 @@ class ChatScreen(Screen[None]):
             self.changes.edit_last()
 
     def _is_second_press(self, key: str, hint: str) -> bool:
-        """At the first press, say what a second one does."""
+        """At the first press, say what a second one does; until then."""
         again = self._presses.is_second(key)
-        if not again:
-            self.hint(hint, DOUBLE_KEY_S)
+        self.hint("" if again else hint, DOUBLE_KEY_S)
         return again
 
     def on_prompt_quit_asked(self) -> None:

@@ -29,7 +29,7 @@ class Event:
         driver.call("cuEventCreate", ctypes.byref(found), _NO_TIMING)
         self.handle = found
         # The driver keeps what an event that is still outstanding needs.
-        weakref.finalize(self, driver.call, "cuEventDestroy_v2", found)
+        weakref.finalize(self, driver.call, "cuEventDestroy_v2", found).atexit = False
         driver.call("cuEventRecord", found, ctypes.c_void_p(stream))
 
     def wait(self) -> None:

@@ -21,7 +21,7 @@ class HostTier:
     """An `ExpertSource` over another. `allowance_bytes`: the most that kept blocks may hold."""
 
     def __init__(self, source: ExpertSource, size: BlockSize, allowance_bytes: int) -> None:
-        self._source, self._size, self._left = source, size, allowance_bytes
+        self._source, self._size, self._allowance_bytes = source, size, allowance_bytes
         self._kept: dict[tuple[int, int, Kind], U8] = {}
         self._locks: dict[tuple[int, int, Kind], threading.Lock] = {}
         self._books = threading.Lock()
@@ -70,20 +70,18 @@ class HostTier:
     def _room_for(self, nbytes: int) -> U8 | None:
         """Memory for a block; None when the allowance, or the system, has no more."""
         with self._books:
-            if nbytes > self._left:
+            if self.kept_bytes + nbytes > self._allowance_bytes:
                 return None
             try:
                 block = anonymous(nbytes)
             except OSError:
-                self._left = 0
+                self._allowance_bytes = self.kept_bytes
                 return None
-            self._left -= nbytes
             self.kept_bytes += nbytes
             return block
 
     def _give_back(self, nbytes: int) -> None:
         with self._books:
-            self._left += nbytes
             self.kept_bytes -= nbytes
 
     def _lock(self, at: tuple[int, int, Kind]) -> threading.Lock:
