@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ebbtide.engine.frames import ENDPOINT_VARIABLE
 from ebbtide.engine.lifeline import die_with_parent, exit_after
-from ebbtide.engine.messages import Cancel, Command
+from ebbtide.engine.messages import Cancel, Command, Count
 from ebbtide.engine.wire import WireError, command_reader
 
 if TYPE_CHECKING:
+    from ebbtide.engine.counting import Counter
     from ebbtide.engine.endpoint import Endpoint
     from ebbtide.engine.hub import Hub
 
@@ -34,6 +35,8 @@ class Inbox:
     def __init__(self) -> None:
         self._commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._cancelled: set[int] = set()
+        self.counter: Counter | None = None
+        """Answers each `Count` beside the other commands; until it is there they wait in line."""
 
     def run(self) -> None:
         """Read standard input until it ends; an unreadable frame ends it too."""
@@ -42,7 +45,10 @@ class Inbox:
             while (command := reader.read()) is not None:
                 if isinstance(command, Cancel):
                     self._cancelled.add(command.request_id)
-                self._commands.put(command)
+                if isinstance(command, Count) and self.counter is not None:
+                    self.counter.take(command)
+                else:
+                    self._commands.put(command)
         except (WireError, OSError) as error:
             print(f"engine: {error}", file=sys.stderr)
         exit_after(EXIT_GRACE_S)
@@ -86,14 +92,16 @@ def main() -> None:
     threading.Thread(target=inbox.run, name="inbox", daemon=True).start()
 
     # Imported late: the pipe is ready before numpy and the kernels are loaded.
+    from ebbtide.engine.counting import Counter
     from ebbtide.engine.hub import Hub
     from ebbtide.engine.loop import Engine
     from ebbtide.engine.observer import Observer
 
     hub = Hub(pipe)
     endpoint = _open_endpoint(hub, inbox)
+    inbox.counter = Counter(hub.emit)
     with contextlib.suppress(BrokenPipeError):  # the app went away in the middle of an event
-        Engine(hub.emit, inbox, Observer(hub.emit).set_rate).run()
+        Engine(hub.emit, inbox, Observer(hub.emit).set_rate, inbox.counter).run()
     if endpoint is not None:
         endpoint.close()
     # Threads of readers and kernels hold nothing that needs a tidy end.

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.answer import Answerer
+from ebbtide.engine.counting import Counter
 from ebbtide.engine.errors import EbbtideError, UsageError
 from ebbtide.engine.hands import by_hand
 from ebbtide.engine.idle import Interrupted, Warming
@@ -37,7 +38,8 @@ class Engine:
     """Holds at most one loaded model. Loads and requests are served in order of arrival.
 
     Every failure of a request becomes a `Failed` or `Finished` event of that request; the engine goes on.
-    `watch_rate` hears how often viewers want to look, in seconds (0: nobody does).
+    `watch_rate` hears how often viewers want to look, in seconds (0: nobody does). `counter`, if given,
+    answers each `Count` in the place of this one, which would do so at the next safe point.
     """
 
     def __init__(
@@ -45,8 +47,12 @@ class Engine:
         emit: Callable[[m.Event], None],
         commands: Commands,
         watch_rate: Callable[[float], None] = lambda every_s: None,
+        counter: Counter | None = None,
     ) -> None:
         self._emit, self._commands = emit, commands
+        self._counter = counter or Counter(emit)
+        if counter is not None:
+            counter.is_busy = lambda: self._answer is not None
         self._watcher = Watcher(emit, watch_rate)
         self._runtime: Runtime | None = None
         self._waiting: deque[m.Load | m.Generate | m.Score] = deque()
@@ -84,14 +90,17 @@ class Engine:
         elif isinstance(command, m.Pin | m.Evict):
             self._emit(by_hand(self._runtime, command))
             self._tell_memory()
+        elif isinstance(command, m.Count):
+            self._emit(self._counter.answer(command))
         elif isinstance(command, m.Clear) and self._runtime is not None:
             self._runtime.forget()
 
     def _load(self, command: m.Load) -> None:
         if self._runtime is not None:
             self._runtime.close()
-            self._runtime = self._warming = self._trades = None
+            self._runtime = self._warming = self._trades = self._counter.tokenizer = None
         self._runtime = Runtime.load(command, self._report())
+        self._counter.tokenizer = self._runtime.tokenizer
         self._warming = Warming(self._runtime, self._emit) if self._runtime.pager is not None else None
         self._trades = Trades(self._runtime, self._emit)
         self._emit(self._runtime.loaded())

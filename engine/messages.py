@@ -75,6 +75,15 @@ class Score(msgspec.Struct, frozen=True, tag="score"):
     lane: Literal["prefill", "decode"] = "prefill"
 
 
+class Count(msgspec.Struct, frozen=True, tag="count"):
+    """How many tokens each of `texts` is, without any special token around it. Answered by `Counted`, at any
+    time, also in the middle of another request; by `Failed` while no model is loaded.
+    """
+
+    request_id: int
+    texts: list[str]
+
+
 class Clear(msgspec.Struct, frozen=True, tag="clear"):
     """Forget all cached prefixes, and how earlier answers were spelled."""
 
@@ -293,7 +302,14 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
     top1: list[int]
 
 
-Command = Load | Generate | Cancel | Score | Clear | Watch | Pin | Evict | Shutdown
+class Counted(msgspec.Struct, frozen=True, tag="counted"):
+    """`tokens[i]` belongs to `Count.texts[i]`."""
+
+    request_id: int
+    tokens: list[int]
+
+
+Command = Load | Generate | Cancel | Score | Count | Clear | Watch | Pin | Evict | Shutdown
 Event = (
     Progress
     | Loaded
@@ -306,5 +322,6 @@ Event = (
     | Decision
     | Finished
     | Scored
+    | Counted
     | Made
 )

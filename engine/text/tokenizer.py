@@ -119,6 +119,11 @@ class Tokenizer:
             behind_special = isinstance(part, int)
         return tokens
 
+    def count(self, text: str) -> int:
+        """How many tokens `text` is in the middle of other text: without BOS and without a space in front."""
+        parts = self.user_defined.split(_LONE_SURROGATES.sub("\ufffd", text))
+        return sum(1 if isinstance(part, int) else len(self._encoder.encode(part)) for part in parts)
+
     def token_bytes(self, token: int) -> bytes:
         """What a token adds to the text: nothing if it is a control token, maybe half a character if not."""
         text, kind = self.vocabulary.texts[token], self.vocabulary.kinds[token]
