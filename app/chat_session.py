@@ -13,11 +13,13 @@ from ebbtide.app.kept_chat import KeptChat
 from ebbtide.app.phase import Phase
 from ebbtide.app.session import error_of
 from ebbtide.app.store import memory_store
-from ebbtide.app.token_rate import TokenRate, size_of
+from ebbtide.app.token_counts import Cost, TokenCounts
+from ebbtide.app.token_rate import TokenRate, usual_tokens
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.errors import EbbtideError, UsageError
 from ebbtide.engine.messages import (
     Command,
+    Counted,
     Failed,
     Finished,
     Ledger,
@@ -59,7 +61,10 @@ class ChatSession:
         """The latest ledger that is known."""
         self.error: EbbtideError | None = None
         self.rate = TokenRate()
-        self._sent_bytes = 0
+        self.counts = TokenCounts(self.tell, engine.next_request_id, self.rate)
+        self.draft = Cost()
+        """Of what is being written in the prompt."""
+        self._sent_usual = 0
 
     # --- how it stands
 
@@ -92,11 +97,29 @@ class ChatSession:
     @property
     def estimated_context(self) -> int:
         """About how many tokens of the context the chat will take with its next question."""
-        return self.rate.tokens(self._bytes_to_send()) if self.conversation.leaf is not None else 0
+        return self.rate.tokens(self._usual_to_send()) if self.conversation.leaf is not None else 0
 
-    def _bytes_to_send(self) -> int:
-        sent = [message.size_bytes for message in self.conversation.path if not message.left_out]
-        return size_of(self.system) + sum(sent)
+    @property
+    def context_used(self) -> int:
+        """Tokens of the chat so far; before the engine has read it, about."""
+        return self.snapshot.context_used if self.snapshot is not None else self.estimated_context
+
+    def too_long(self, tokens: int, *, alone: bool = False) -> str:
+        """A warning where a question of so many tokens does not fit; empty where it does, or nobody knows.
+
+        `alone`: it takes the place of an earlier one, and the chat behind it is not sent.
+        """
+        size = self.loaded.ctx if self.loaded is not None else 0
+        used = 0 if alone else self.context_used
+        if not size or tokens + used < size:
+            return ""
+        if tokens >= size:
+            return f": more than the whole context ({size:,})"
+        return f": the context has room for {max(size - used, 0):,}"
+
+    def _usual_to_send(self) -> int:
+        sent = [message.usual_tokens for message in self.conversation.path if not message.left_out]
+        return usual_tokens(self.system) + sum(sent)
 
     @property
     def load(self) -> Load:
@@ -111,6 +134,7 @@ class ChatSession:
     def start(self) -> None:
         """Start the engine (or first the fetcher) and load. Main thread only: see EngineClient."""
         self.error, self.snapshot, self.memory = None, None, None
+        self.counts.end()
         self.model.start()
 
     def close(self) -> None:
@@ -171,7 +195,7 @@ class ChatSession:
     def _send(self) -> None:
         self.finished, self.error = None, None
         opens_thinking = self.loaded is not None and self.loaded.opens_thinking
-        self._sent_bytes = self._bytes_to_send()
+        self._sent_usual = self._usual_to_send()
         self.exchange.send(self.sampling, opens_thinking=opens_thinking)
 
     # --- another chat
@@ -208,10 +232,15 @@ class ChatSession:
                 self._on_loaded(event)
             case Died():
                 self._on_died(event)
+            case Counted():
+                return self.counts.take(event)
             case Failed() if event.request_id == 0:
                 self._on_load_failed(error_of(event), needs_pack=event.needs_pack)
             case Token() | Snapshot() | Finished() | Failed() if self.answer.owns(event):
                 self._on_answer(event)
+            case Failed():
+                self.counts.take(event)
+                return False
             case _:
                 return False
         return True
@@ -234,6 +263,7 @@ class ChatSession:
     def _on_loaded(self, event: Loaded) -> None:
         self.model.was_loaded(event)
         self.memory = event.memory
+        self.counts.begin()
         self.keeper.model = event.name
         self.keeper.settings_changed()
         if self.exchange.waiting:
@@ -249,6 +279,7 @@ class ChatSession:
 
     def _on_died(self, event: Died) -> None:
         self.error = event.error()
+        self.counts.end()
         self.exchange.give_up()
         self.model.has_died()
 
@@ -261,7 +292,7 @@ class ChatSession:
                 self.snapshot, self.memory = event, event.memory
             case Finished():
                 self.finished, self.memory = event, event.memory
-                self.rate.learn(self._sent_bytes, event.usage.prompt)
+                self.rate.learn(self._sent_usual, event.usage.prompt)
                 self.answer.text = event.text
                 self.exchange.end("stopped" if event.finish_reason == "cancelled" else "complete", event)
             case Failed():

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from ebbtide.app.files.listing import ListedFile
 from ebbtide.app.files.matching import match_files
-from ebbtide.app.files.mentions import find_mentions
+from ebbtide.app.files.mentions import MOST_BYTES, around_file, find_mentions
+from ebbtide.app.files.peek import Peeks
+from ebbtide.app.token_counts import Cost, TokenCounts
 from ebbtide.app.widgets.completions import MOST_ROWS, Completion
 
 if TYPE_CHECKING:
@@ -14,11 +16,14 @@ if TYPE_CHECKING:
 
     from ebbtide.app.screens.chat import ChatScreen
     from ebbtide.app.slash.registry import Registry
-from ebbtide.app.token_rate import TokenRate
 
 _FILE = re.compile(r'(?:^|[\s(\[])@("?)([^\s"]*)$')
-_MENTIONING_BYTES = 20_000
+_MENTIONING_CHARACTERS = 20_000
 """Longer prompts are not searched for mentions at every key."""
+MOST_COUNTED_BYTES = 128 << 10
+"""Of larger files a list says only about what they cost; they are counted when a prompt names them."""
+MOST_OPENED = 64
+"""Files that are looked into for one list: at one key it is found out of so many whether they are text."""
 
 
 def complete_command(typed: str, registry: "Registry", screen: "ChatScreen") -> list[Completion]:
@@ -41,27 +46,50 @@ def complete_command(typed: str, registry: "Registry", screen: "ChatScreen") -> 
     ]
 
 
-def complete_file(
-    before_cursor: str, files: Callable[[], Sequence[ListedFile]], rate: TokenRate
-) -> list[Completion]:
-    """Files for an `@` that is being typed, with about what they cost."""
-    match = _FILE.search(before_cursor)
-    if match is None:
-        return []
-    typed = match.group(2)
-    return [
-        Completion(
-            f'@"{file.path}" ' if " " in file.path else f"@{file.path} ",
-            f"~{rate.tokens(file.size_bytes):,} tokens",
-            len(match.group(1)) + len(typed) + 1,
+class FileCosts:
+    """What files of one folder are and cost, for lists of them and for prompts that name them."""
+
+    def __init__(self, folder: "Path", counts: TokenCounts) -> None:
+        self._folder, self._counts, self._peeks = folder, counts, Peeks()
+
+    def completions(self, before_cursor: str, files: Callable[[], Sequence[ListedFile]]) -> list[Completion]:
+        """Text files for an `@` that is being typed, with what they cost."""
+        match = _FILE.search(before_cursor)
+        if match is None:
+            return []
+        typed = match.group(2)
+        most_opened = self._peeks.opened + MOST_OPENED
+
+        def is_offered(file: ListedFile) -> bool:
+            return (
+                file.path != typed
+                and self._peeks.opened < most_opened
+                and self._peeks.is_text(self._folder / file.path)
+            )
+
+        return [
+            Completion(
+                f'@"{file.path}" ' if " " in file.path else f"@{file.path} ",
+                str(self._of_file(self._folder / file.path, MOST_COUNTED_BYTES)),
+                len(match.group(1)) + len(typed) + 1,
+            )
+            for file in match_files(typed, files(), MOST_ROWS, is_offered)
+        ]
+
+    def of_prompt(self, text: str, parts: Sequence[str]) -> Cost:
+        """Of a prompt with the files that it names. `text` has chips; `parts` are those of `Pastes.parts`."""
+        cost = self._counts.cost(parts)
+        for mention in find_mentions(text, self._folder) if len(text) <= _MENTIONING_CHARACTERS else []:
+            around = self._counts.cost([around_file(mention)])
+            inside = self._of_file(mention.path, MOST_BYTES)
+            tokens = cost.tokens + around.tokens + inside.tokens
+            cost = Cost(tokens, cost.is_estimate or around.is_estimate or inside.is_estimate)
+        return cost
+
+    def _of_file(self, path: "Path", most_bytes: int) -> Cost:
+        content = self._peeks.text(path, most_bytes)
+        return (
+            self._counts.about(self._peeks.usual_tokens(path))
+            if content is None
+            else self._counts.cost([content])
         )
-        for file in match_files(typed, files(), MOST_ROWS)
-        if file.path != typed
-    ]
-
-
-def cost_of(text: str, whole_size: int, folder: "Path", rate: TokenRate) -> str:
-    """About how many tokens a prompt costs, with its files; empty while it is little."""
-    mentions = find_mentions(text, folder) if len(text) <= _MENTIONING_BYTES else []
-    tokens = rate.tokens(whole_size + sum(mention.size_bytes for mention in mentions))
-    return f"~{tokens:,} tokens" if mentions or tokens >= 500 else ""

@@ -2,7 +2,7 @@
 
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.screens.picker import Choice
-from ebbtide.app.token_rate import size_of
+from ebbtide.app.token_rate import usual_tokens
 
 GOAL = 0.5
 """Leave out so many of the oldest messages that about this share of the context is used."""
@@ -14,8 +14,8 @@ def messages_to_leave_out(session: ChatSession, question: str = "") -> int:
     """
     context = session.loaded.ctx if session.loaded is not None else 0
     sent = [message for message in session.conversation.path if not message.left_out]
-    sizes = [session.rate.tokens(size_of(message.text)) for message in sent]
-    total, count = sum(sizes) + session.rate.tokens(size_of(question)), 0
+    sizes = [session.rate.tokens(message.usual_tokens) for message in sent]
+    total, count = sum(sizes) + session.rate.tokens(usual_tokens(question)), 0
     most = len(sent) - (0 if question else 2)
     while count + 2 <= most and (total > context * GOAL or count == 0):
         total -= sizes[count] + sizes[count + 1]
@@ -27,7 +27,7 @@ def context_choices(session: ChatSession, question: str = "") -> list[Choice]:
     """The ways out, the gentlest first."""
     edit = Choice("edit", "Edit the last question", "the old one stays as a version")
     context = session.loaded.ctx if session.loaded is not None else 0
-    if question and session.rate.tokens(size_of(question)) >= context:
+    if question and session.rate.tokens(usual_tokens(question)) >= context:
         return [edit]  # it is too long for any chat
     count = messages_to_leave_out(session, question)
     choices = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from ebbtide.app.token_rate import size_of
+from ebbtide.app.token_rate import usual_tokens
 from ebbtide.engine.messages import Turn
 
 Role = Literal["user", "assistant"]
@@ -26,9 +26,9 @@ class Message:
     """An answer that ended with its app, not by itself."""
 
     @cached_property
-    def size_bytes(self) -> int:
+    def usual_tokens(self) -> int:
         """Of the text, which never changes: an edit is another message."""
-        return size_of(self.text)
+        return usual_tokens(self.text)
 
     @property
     def turn(self) -> Turn:

@@ -27,10 +27,12 @@ class Pastes:
         self._texts[chip] = text
         return chip
 
-    def expand(self, text: str) -> str:
-        """`text` with what the chips in it stand for; a chip that was changed by hand is only text."""
+    def parts(self, text: str) -> list[str]:
+        """`text` in order: what was typed, and each paste that a chip in it stands for, as it is kept. A chip
+        that was changed by hand is only text.
+        """
         if not self._texts or "[pasted " not in text:
-            return text
+            return [text]
         parts, at = [], 0
         while at < len(text):
             start = text.find("[pasted ", at)
@@ -39,7 +41,11 @@ class Pastes:
                 break
             parts += [text[at:start], self._texts.get(text[start:end], text[start:end])]
             at = end
-        return "".join([*parts, text[at:]])
+        return [*parts, text[at:]]
+
+    def expand(self, text: str) -> str:
+        """`text` with what the chips in it stand for."""
+        return "".join(self.parts(text))
 
     def chip_before(self, text: str) -> str:
         """The chip that `text` ends with, or an empty string: one backspace removes it whole."""

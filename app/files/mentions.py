@@ -23,14 +23,6 @@ class Mention(NamedTuple):
     name: str
     """As it was written."""
 
-    @property
-    def size_bytes(self) -> int:
-        """0 if it is not there."""
-        try:
-            return self.path.stat().st_size
-        except OSError:
-            return 0
-
 
 def find_mentions(text: str, folder: Path) -> list[Mention]:
     """The files named in `text`, each once. `@name` without such a file is only text."""
@@ -98,7 +90,12 @@ def with_files(text: str, folder: Path) -> str:
     for mention in find_mentions(text, folder):
         content = read_text_file(mention.path, mention.name)
         fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", content)), default=0))
-        language = mention.path.suffix.lstrip(".")
         end = "" if content.endswith("\n") or not content else "\n"
-        parts.append(f"File {mention.name}:\n{fence}{language}\n{content}{end}{fence}")
+        parts.append(around_file(mention, fence, f"{content}{end}"))
     return "\n\n".join(parts)
+
+
+def around_file(mention: Mention, fence: str = "```", content: str = "") -> str:
+    """A file as the model sees it; without `content`, what is added to it."""
+    language = mention.path.suffix.lstrip(".")
+    return f"File {mention.name}:\n{fence}{language}\n{content}{fence}"

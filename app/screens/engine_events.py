@@ -11,7 +11,7 @@ from ebbtide.app.phase import Phase
 from ebbtide.app.widgets.turns import Note
 from ebbtide.engine.client import ClientEvent, Died
 from ebbtide.engine.errors import ContextError
-from ebbtide.engine.messages import Failed, Finished, Loaded
+from ebbtide.engine.messages import Counted, Failed, Finished, Loaded
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
@@ -56,9 +56,12 @@ class EngineEvents:
             case Failed() | Died():
                 await self._failed(asked)
             case Loaded():
+                screen.area.recount()
                 await screen.turns.sync()
                 for notice in event.notices:
                     screen.note(notice)
+            case Counted():
+                screen.area.recount()
             case _:
                 pass
 

@@ -32,10 +32,13 @@ class Completions(Widget):
         self.display = False
 
     def show(self, rows: list[Completion]) -> None:
-        """Show these rows, the first one chosen; none hides the list."""
+        """Show these rows, the first one chosen; none hides the list. Where only meanings change, the choice
+        stays.
+        """
         fresh = tuple(rows[:MOST_ROWS])
         if fresh != self.rows:
-            self.rows, self.at = fresh, 0
+            same = [row.text for row in fresh] == [row.text for row in self.rows]
+            self.rows, self.at = fresh, self.at if same else 0
             self.display = bool(fresh)
 
     @property

@@ -7,11 +7,11 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import TextArea
 
-from ebbtide.app.completing import complete_command, complete_file, cost_of
+from ebbtide.app.completing import FileCosts, complete_command
 from ebbtide.app.conversation import Message
 from ebbtide.app.files.listing import ListedFile, list_files
 from ebbtide.app.question_queue import QuestionQueue
-from ebbtide.app.token_rate import size_of
+from ebbtide.app.token_counts import Cost
 from ebbtide.app.turn_choice import TurnChoice
 from ebbtide.app.widgets.completions import Completion, Completions
 from ebbtide.app.widgets.prompt import Prompt
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
 
 SAVE_DRAFT_S = 0.5
+WORTH_SAYING = 500
+"""Tokens of a prompt without files; what is less is not worth a word."""
 LIST_AGAIN_S = 10.0
 """The files of the folder are listed anew when the last list is older."""
 
@@ -33,6 +35,7 @@ class PromptArea(Vertical):
         super().__init__()
         self._chat = chat
         self.editing: Message | None = None
+        self._costs = FileCosts(chat.tools.folder, chat.session.counts)
         self._files: list[ListedFile] = []
         self._listed_at = float("-inf")
         self._unsaved = False
@@ -57,9 +60,22 @@ class PromptArea(Vertical):
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         self._unsaved = True
         self._complete()
-        text, rate = self.prompt.text, self._chat.session.rate
-        whole = size_of(text if "[pasted " not in text else self.prompt.whole_text)
-        self.prompt.border_subtitle = cost_of(text, whole, self._chat.tools.folder, rate)
+        self._show_cost()
+
+    def recount(self) -> None:
+        """The engine has counted something; what was an estimate may be known now."""
+        self._show_cost()
+        if self.prompt.completing:
+            self._complete()
+
+    def _show_cost(self) -> None:
+        text, session = self.prompt.text, self._chat.session
+        cost = self._costs.of_prompt(text, self.prompt.pastes.parts(text))
+        warning = session.too_long(cost.tokens, alone=self.editing is not None)
+        session.draft = cost if cost.tokens >= WORTH_SAYING or warning or "@" in text else Cost()
+        words = f"{session.draft}{warning}" if session.draft.tokens else ""
+        self.prompt.border_subtitle = words
+        self.prompt.set_class(bool(warning), "-too-long")
 
     def on_text_area_selection_changed(self) -> None:
         self._complete()
@@ -72,7 +88,7 @@ class PromptArea(Vertical):
             self._closed_for = ""
             if self.prompt.cursor_location[0] == 0:
                 rows = complete_command(before, self._chat.registry, self._chat)
-            rows = rows or complete_file(before, self._list, self._chat.session.rate)
+            rows = rows or self._costs.completions(before, self._list)
         completions = self.query_one(Completions)
         completions.show(rows)
         self.prompt.completing = bool(completions.rows)

@@ -12,6 +12,7 @@ from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_text import describe_progress
 from ebbtide.app.phase import BUSY, Phase
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.token_counts import Cost
 
 HINT_S = 4.0
 WIDE_CELLS = 90
@@ -28,6 +29,8 @@ class Status(msgspec.Struct, frozen=True):
     speed_tok_s: float = 0.0
     context_used: int = 0
     context_size: int = 0
+    draft: Cost = Cost()
+    """Of what is being written in the prompt; 0 where it is not worth a word."""
     is_estimate: bool = False
     """Nothing of the chat was read by the engine yet: `context_used` is what it will be, about."""
 
@@ -40,13 +43,14 @@ def status_of(session: ChatSession, fallback_name: str) -> Status:
     if reading and snapshot is not None and snapshot.prompt_tokens:
         detail = f"{snapshot.prompt_done:,}/{snapshot.prompt_tokens:,}"
     speed = 0.0 if snapshot is None else (snapshot.prefill_tok_s if reading else snapshot.decode_tok_s)
-    used = snapshot.context_used if snapshot is not None else session.estimated_context
+    used = session.context_used
     return Status(
         name=safe_line(loaded.name if loaded is not None else fallback_name),
         phase=session.phase,
         detail=detail,
         speed_tok_s=speed,
         context_used=used,
+        draft=session.draft,
         is_estimate=snapshot is None and used > 0,
         context_size=loaded.ctx if loaded is not None else 0,
     )
@@ -123,15 +127,18 @@ class StatusLine(Widget):
         parts = [(f"{status.speed_tok_s:.1f} tok/s   ", style)] if status.speed_tok_s > 0 else []
         if status.context_size:
             about = "~" if status.is_estimate else ""
-            parts.append((f"context {about}{status.context_used:,} / {status.context_size:,}", style))
-            word = fullness(status.context_used, status.context_size)
+            draft = f" + {status.draft.figure}" if status.draft.tokens else ""
+            parts.append((f"context {about}{status.context_used:,}{draft} / {status.context_size:,}", style))
+            word = fullness(status.context_used, status.context_size, status.draft.tokens)
             if word:
                 parts.append((f" {word}", self.get_visual_style("status--bad")))
         return Content.assemble(*parts)
 
 
-def fullness(used: int, size: int) -> str:
-    """A word for a context that is filling up; empty while there is room."""
+def fullness(used: int, size: int, draft: int = 0) -> str:
+    """A word for a context that is filling up; empty while there is room. `draft`: what is sent next."""
+    if size and draft and used + draft >= size:
+        return "too long"
     share = used / size if size else 0.0
     if share >= FULL_SHARE:
         return "full"

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.safe_text import visible
-from ebbtide.app.token_rate import TokenRate, size_of
+from ebbtide.app.token_rate import usual_tokens
 
 
 def thinking_title(content: AnswerContent, unfolded: bool) -> str:
@@ -17,7 +17,7 @@ def thinking_title(content: AnswerContent, unfolded: bool) -> str:
     mark = "▾" if unfolded else "▸"
     word = "thinking" if content.is_thinking else "thought"
     if not content.thinking_tokens:
-        return f"{mark} {word}, ~{TokenRate().tokens(size_of(content.thinking.strip())):,} tokens"
+        return f"{mark} {word}, ~{usual_tokens(content.thinking.strip()):,} tokens"
     return f"{mark} {word} for {content.thinking_s:.1f} s, {content.thinking_tokens:,} tokens"
 
 

@@ -12,9 +12,12 @@ from textual.pilot import Pilot
 
 from ebbtide.app.chat_app import ChatApp
 from ebbtide.app.screens.chat import ChatScreen
+from ebbtide.app.screens.engine_events import EngineEvent
 from ebbtide.app.screens.picker import Picker
 from ebbtide.app.screens.text_page import TextPage
+from ebbtide.app.token_rate import usual_tokens
 from ebbtide.app.widgets.completions import Completions
+from ebbtide.engine.messages import Counted
 from tests.helpers.chat_host import (
     answered,
     ask,
@@ -117,7 +120,7 @@ async def test_a_large_paste_is_a_chip_and_is_sent_whole() -> None:
         await ready(pilot)
         prompt_of(pilot).post_message(Paste(text))
         await written(pilot, "[pasted 1,204 lines]")
-        await shown(pilot, "[pasted 1,204 lines]", "tokens")
+        await shown(pilot, "[pasted 1,204 lines]", f" {len(text):,} tokens", "too long")
         assert contents(pilot) == []
         press(pilot, "enter")
         await until(pilot, lambda: contents(pilot) == [text, "ok"])
@@ -199,7 +202,7 @@ async def test_a_file_is_completed_costs_are_shown_and_it_is_sent(folder: Path) 
     async with chat_app(Script(answer="ok")).run_test() as pilot:
         await ready(pilot)
         await typed(pilot, "see @")
-        await completing(pilot, "@notes.md", "~1,212 tokens")
+        await completing(pilot, "@notes.md", "4,000 tokens")
         rows = [row.text for row in screen_of(pilot).query_one(Completions).rows]
         assert not any("secret" in row for row in rows)
         await typed(pilot, "no")
@@ -209,6 +212,47 @@ async def test_a_file_is_completed_costs_are_shown_and_it_is_sent(folder: Path) 
         press(pilot, "enter")
         await until(pilot, lambda: len(contents(pilot)) == 2)
         assert "File notes.md:\n```md\n" + "n" * 4000 in contents(pilot)[0]
+
+
+async def test_until_the_engine_has_counted_costs_are_estimates_that_know_digits(folder: Path) -> None:
+    numbers = "".join(f"{n * 7919} {n}\n" for n in range(400))
+    (folder / "numbers.txt").write_text(numbers)
+    async with chat_app(Script(counts=False)).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "see @")
+        await completing(pilot, "@numbers.txt", f"~{len(numbers):,} tokens")
+        press(pilot, "escape")
+        prompt_of(pilot).post_message(Paste(numbers))
+        await until(pilot, lambda: "[pasted 400 lines]" in prompt_of(pilot).text)
+        tokens = usual_tokens("see @") + usual_tokens(numbers)
+        await shown(pilot, f"~{tokens:,} tokens: more than the whole context (4,096)", "too long")
+
+
+async def test_binary_files_are_not_offered(folder: Path) -> None:
+    for name, content in {"tool.md": b"x", "tool": b"\x7fELF\0", "tool.png": b"x", "tool.gguf": b"x"}.items():
+        (folder / name).write_bytes(content)
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "see @tool")
+        await completing(pilot, "@tool.md")
+        assert [row.text for row in screen_of(pilot).query_one(Completions).rows] == ["@tool.md "]
+
+
+async def test_a_count_that_arrives_leaves_the_chosen_row(folder: Path) -> None:
+    for name in ("one.md", "two.md"):
+        (folder / name).write_text("text")
+    async with chat_app(Script(counts=False)).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "see @")
+        await completing(pilot, "@two.md", "~1 token")
+        press(pilot, "down")
+        completions = screen_of(pilot).query_one(Completions)
+        await until(pilot, lambda: completions.at == 1)
+        screen = screen_of(pilot)
+        request_id = screen.session.counts._asked[0]
+        screen.post_message(EngineEvent(Counted(request_id, [77]), screen.session.model.life))
+        await shown(pilot, "77 tokens")
+        assert completions.at == 1
 
 
 async def test_a_file_that_cannot_be_sent_is_named_and_the_question_stays(folder: Path) -> None:

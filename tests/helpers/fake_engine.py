@@ -20,6 +20,8 @@ from ebbtide.engine.lifeline import die_with_parent
 from ebbtide.engine.messages import (
     Cancel,
     Command,
+    Count,
+    Counted,
     Decision,
     Event,
     Evict,
@@ -70,6 +72,8 @@ class Script(msgspec.Struct, frozen=True):
     """The failure comes after so many tokens of the answer."""
     finish_reason: FinishReason = "stop"
     ctx: int = 4096
+    counts: bool = True
+    """A `Count` is answered at once, with a token for each character; else never."""
     opens_thinking: bool = False
     die_at_start: int = 0
     """exit code"""
@@ -144,6 +148,7 @@ class FakeEngine:
         self.inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self.cancelled: set[int] = set()
         self.pinned: set[tuple[int, int]] = set()
+        self.writing = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -152,6 +157,8 @@ class FakeEngine:
             self._note(command)
             if isinstance(command, Cancel):
                 self.cancelled.add(command.request_id)
+            if isinstance(command, Count) and self.script.counts:
+                self.emit(Counted(command.request_id, [len(text) for text in command.texts]))
             self.inbox.put(command)
         if not self.script.ignore_shutdown:
             os._exit(0)
@@ -162,7 +169,8 @@ class FakeEngine:
                 file.write(msgspec.json.encode(command) + b"\n")
 
     def emit(self, event: Event) -> None:
-        write_message(self.events, event)
+        with self.writing:
+            write_message(self.events, event)
 
     def serve(self) -> None:
         while True:

@@ -43,10 +43,6 @@ def test_a_fence_in_a_file_does_not_end_its_block(folder: Path) -> None:
     assert with_files('@"with space.md"', folder).endswith("`````md\nhas ```` fences\n`````")
 
 
-def test_cost(folder: Path) -> None:
-    assert find_mentions("@a.py", folder)[0].size_bytes == 6
-
-
 def test_refusals_name_the_file(folder: Path) -> None:
     (folder / "image.png").write_bytes(b"\x89PNG\0\0")
     (folder / "latin.txt").write_bytes(b"caf\xe9")
