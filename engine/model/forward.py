@@ -63,18 +63,28 @@ class Forward:
         positions = np.arange(start, start + ids.size, dtype=np.int32)
         at = LayerPass(self.spec, self.ops, rows, positions, kv, *self._rotation)
         self.ops.embed(self.weights.embedding, ids, rows.x)
-        for index, layer in enumerate(self.weights.layers):
-            check()
-            at.until_routed(index, layer)
-            if layer.router is not None:
-                self._experts(index, at)
-            at.weigh_shared(layer)
-            at.add_experts(layer)
+        through_layers(at, self.weights, self.pager, lambda: rows.chosen, check)
         self.ops.rmsnorm(rows.x, self.weights.final_norm, self.spec.norm_eps, rows.normed)
         return rows.normed
 
-    def _experts(self, index: int, at: LayerPass) -> None:
-        assert self.pager is not None
-        gate_up, down = self.pager.gate_up(index), self.pager.down(index)
-        for resident in self.pager.groups(index, at.rows.chosen):
-            at.experts(gate_up, down, resident)
+
+def through_layers(
+    at: LayerPass,
+    weights: DenseWeights,
+    pager: Pager | None,
+    routed: Callable[[], I32],
+    check: Callable[[], None],
+) -> None:
+    """Take `at.rows` through all layers. `routed` gives the host the experts that a layer's rows chose;
+    `check` is called before each layer and may raise.
+    """
+    for index, layer in enumerate(weights.layers):
+        check()
+        at.until_routed(index, layer)
+        if layer.router is not None:
+            assert pager is not None
+            gate_up, down = pager.gate_up(index), pager.down(index)
+            for resident in pager.groups(index, routed()):
+                at.experts(gate_up, down, resident)
+        at.weigh_shared(layer)
+        at.add_experts(layer)

@@ -81,14 +81,14 @@ class LayerPass:
         q, k, v = rows.qkv[:, : spec.heads], rows.qkv[:, spec.heads : keys], rows.qkv[:, keys:]
         for heads, weight in ((q, layer.q_norm), (k, layer.k_norm)):
             if weight is not None:
-                self._norm_heads(heads, weight)
+                self.norm_heads(heads, weight)
         # Queries and keys lie side by side and turn alike: one call.
         ops.rope(rows.qkv[:, :keys], self.cos, self.sin, self.positions, spec.rope_interleaved)
         ops.kv_write(k, v, self.positions, blocks, kv.layout, kv.pages)
         ops.attention(q, self.positions, blocks, kv.layout, kv.pages, spec.head_dim**-0.5, rows.attended)
         ops.linear(rows.attended, layer.attn_out, rows.x, accumulate=True)
 
-    def _norm_heads(self, heads: F32, weight: F32) -> None:
+    def norm_heads(self, heads: F32, weight: F32) -> None:
         """Norm every head of heads[M, H, d] in place. The kernel wants dense rows: one token's are, those of
         several go by way of a buffer.
         """

@@ -1,5 +1,8 @@
 """Activations of a pass: buffers for the largest one, and views of as many rows as a pass has."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,26 +10,29 @@ from ebbtide.engine.model.spec import ModelSpec
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
+Zeros = Callable[[tuple[int, ...], Any], Any]
+"""(shape, numpy type) -> zeros: a numpy array, or what stands for one on a card."""
 
 
 class Rows:
     """The activations of M tokens; all f32 unless said. Made once for the largest pass, see `first`."""
 
-    def __init__(self, spec: ModelSpec, rows: int) -> None:
+    def __init__(self, spec: ModelSpec, rows: int, zeros: Zeros = np.zeros) -> None:
         heads = spec.heads + 2 * spec.kv_heads
         glu = max(spec.d_ff if spec.dense_ffn else 0, spec.shared_d_ff)
-        self.x = np.zeros((rows, spec.d_model), np.float32)
-        self.normed = np.zeros((rows, spec.d_model), np.float32)
-        self.qkv = np.zeros((rows, heads, spec.head_dim), np.float32)
-        self.head_rows = np.zeros((rows, spec.heads if spec.qk_norm else 0, spec.head_dim), np.float32)
-        self.attended = np.zeros((rows, spec.heads * spec.head_dim), np.float32)
-        self.gate_up = np.zeros((rows, 2 * glu), np.float32)
-        self.glu = np.zeros((rows, glu), np.float32)
-        self.shared = np.zeros((rows, 1, spec.d_model if spec.shared_d_ff else 0), np.float32)
-        self.shared_gate = np.ones((rows, 1), np.float32)
-        self.pairs = np.zeros((rows, spec.top_k, spec.d_model), np.float32)
-        self.chosen: I32 = np.zeros((rows, max(spec.top_k, 1)), np.int32)
-        self.gates = np.zeros((rows, max(spec.top_k, 1)), np.float32)
+        self.x: F32 = zeros((rows, spec.d_model), np.float32)
+        self.normed: F32 = zeros((rows, spec.d_model), np.float32)
+        self.qkv: F32 = zeros((rows, heads, spec.head_dim), np.float32)
+        self.head_rows: F32 = zeros((rows, spec.heads if spec.qk_norm else 0, spec.head_dim), np.float32)
+        self.attended: F32 = zeros((rows, spec.heads * spec.head_dim), np.float32)
+        self.gate_up: F32 = zeros((rows, 2 * glu), np.float32)
+        self.glu: F32 = zeros((rows, glu), np.float32)
+        self.shared: F32 = zeros((rows, 1, spec.d_model if spec.shared_d_ff else 0), np.float32)
+        self.shared_gate: F32 = zeros((rows, 1), np.float32)
+        self.shared_gate[:] = 1
+        self.pairs: F32 = zeros((rows, spec.top_k, spec.d_model), np.float32)
+        self.chosen: I32 = zeros((rows, max(spec.top_k, 1)), np.int32)
+        self.gates: F32 = zeros((rows, max(spec.top_k, 1)), np.float32)
 
     @property
     def nbytes(self) -> int:

@@ -4,6 +4,8 @@ static.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +13,11 @@ from numpy.typing import NDArray
 from ebbtide.engine.memory.anonymous import anonymous
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.source import WeightSource
+from ebbtide.kernels.layout import BlockLayout
 from ebbtide.kernels.ops import BlockTable, contiguous_table
 
 F32 = NDArray[np.float32]
+U8 = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -47,26 +51,50 @@ class DenseWeights:
     static_bytes: int
 
 
-class _Loader:
-    """Reads blocks into private anonymous memory and keeps count."""
+class Home(Protocol):
+    """Where dense weights live. Raises FitError where there is no room."""
 
-    def __init__(self, source: WeightSource, progress: Callable[[int], None]) -> None:
-        self._source, self._progress = source, progress
+    def block(self, layout: BlockLayout, read: Callable[[U8], None]) -> BlockTable:
+        """One block at full width; `read` fills host memory of `layout.span_bytes`."""
+        ...
+
+    def vector(self, values: F32) -> F32:
+        """What kernels get for these values."""
+        ...
+
+
+class HostHome:
+    """Private anonymous memory of this process."""
+
+    def block(self, layout: BlockLayout, read: Callable[[U8], None]) -> BlockTable:
+        """See `Home.block`."""
+        # Anonymous memory starts on a page, so a pack's bytes can be read straight into it.
+        buffer = anonymous(max(layout.span_bytes, 1), huge_pages=True)
+        read(buffer[: layout.span_bytes])
+        return contiguous_table(layout, buffer)
+
+    def vector(self, values: F32) -> F32:
+        """See `Home.vector`."""
+        return values
+
+
+class _Loader:
+    """Reads blocks and vectors into their home and keeps count."""
+
+    def __init__(self, source: WeightSource, home: Home, progress: Callable[[int], None]) -> None:
+        self._source, self._home, self._progress = source, home, progress
         self.loaded_bytes = 0
 
     def block(self, name: str) -> BlockTable:
         layout = self._source.dense_layout(name)
-        room = max(layout.span_bytes, 1)
-        # Anonymous memory starts on a page, so a pack's bytes can be read straight into it.
-        buffer = anonymous(room, huge_pages=True)
-        self._source.read_dense(name, buffer[: layout.span_bytes])
-        self._count(room)
-        return contiguous_table(layout, buffer)
+        table = self._home.block(layout, partial(self._source.read_dense, name))
+        self._count(max(layout.span_bytes, 1))
+        return table
 
     def vector(self, name: str) -> F32:
         values = np.ascontiguousarray(self._source.vector(name), np.float32)
         self._count(values.nbytes)
-        return values
+        return self._home.vector(values)
 
     def optional_vector(self, name: str) -> F32 | None:
         return self.vector(name) if self._source.has(name) else None
@@ -98,12 +126,14 @@ def _load_layer(load: _Loader, index: int) -> LayerWeights:
     )
 
 
-def load_dense(spec: ModelSpec, source: WeightSource, progress: Callable[[int], None]) -> DenseWeights:
+def load_dense(
+    spec: ModelSpec, source: WeightSource, progress: Callable[[int], None], home: Home | None = None
+) -> DenseWeights:
     """Read every dense weight of `source`; `progress` gets the bytes loaded so far.
 
-    Raises ModelError for a tensor that cannot be read.
+    Raises ModelError for a tensor that cannot be read, FitError where its home has no room for one.
     """
-    load = _Loader(source, progress)
+    load = _Loader(source, home or HostHome(), progress)
     embedding = load.block("embedding")
     head = load.block("head") if source.has("head") else embedding
     layers = tuple(_load_layer(load, index) for index in range(spec.layers))

@@ -62,7 +62,7 @@ def test_ties_go_to_the_lower_index() -> None:
     scores = torch.tensor([[1, 2, 2, 0, 2, 2, 1, 2, 0], [0] * 9], dtype=torch.float32)
     idx, weights = run(scores, torch.eye(9), 5, True)
     assert idx.tolist() == [[1, 2, 4, 5, 7], [0, 1, 2, 3, 4]]
-    assert (weights == np.float32(0.2)).all()
+    assert weights.eq(float(np.float32(0.2))).all()
     wanted = expected(scores, torch.eye(9), 5, True)
     assert torch.equal(wanted[0], idx) and torch.equal(wanted[1], weights)
 
@@ -74,7 +74,7 @@ def test_nan_counts_as_minus_infinity() -> None:
     wanted = expected(x, w, 6, False)
     assert torch.equal(wanted[0], idx) and torch.allclose(wanted[1], weights, rtol=1e-5, atol=0)
     assert idx[0, -1] == 2 and weights[0, -1] == 0
-    assert idx[1].tolist() == [0, 1, 2, 3, 4, 5] and (weights[1] == np.float32(1 / 6)).all()
+    assert idx[1].tolist() == [0, 1, 2, 3, 4, 5] and weights[1].eq(float(np.float32(1 / 6))).all()
 
 
 def test_infinite_scores_share_all_the_weight() -> None:
