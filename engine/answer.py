@@ -13,7 +13,8 @@ from ebbtide.engine.errors import ContextError, UsageError
 from ebbtide.engine.memory.provenance import Lane, Provenance
 from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.request import Request
-from ebbtide.engine.runtime import CHUNK_TOKENS, Runtime
+from ebbtide.engine.room import CHUNK_TOKENS
+from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.stop import StopFilter
 from ebbtide.engine.telemetry import RateLimit, RequestClock
 from ebbtide.engine.text import Detokenizer, encode_chat

@@ -16,25 +16,21 @@ from ebbtide.engine.decisions import budget_resolved
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.fast_memory import ExpertBank, FastMemory, open_memory
 from ebbtide.engine.memory.kv import KvPool, KvSequence
-from ebbtide.engine.memory.observed import process_peak_bytes
 from ebbtide.engine.memory.pager import Pager
 from ebbtide.engine.memory.plan import MemoryPlan
 from ebbtide.engine.memory.prefix_cache import PrefixCache
 from ebbtide.engine.memory.tables import LayerLayouts
-from ebbtide.engine.model.forward import Forward
+from ebbtide.engine.model.forward import Pass
 from ebbtide.engine.model.layer import KvView
 from ebbtide.engine.model.open import OpenModel, open_model
-from ebbtide.engine.model.rows import Rows
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import load_dense
+from ebbtide.engine.room import LOGIT_ROWS, HostRoom, Room
 from ebbtide.engine.text import AnswerMemory, ChatTemplate, Tokenizer, read_vocabulary
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.dispatch import pick
-from ebbtide.kernels.ops import KvLayout, Ops, WorkspaceShape
+from ebbtide.kernels.ops import KvLayout, Ops
 
-CHUNK_TOKENS = 256
-"""Prefill goes in chunks that end at multiples of this position, whatever the budget."""
-LOGIT_ROWS = 16
 MOST_THREADS_PER_CPU = 2
 
 F32 = NDArray[np.float32]
@@ -48,8 +44,8 @@ class Runtime:
     name: str
     spec: ModelSpec
     plan: MemoryPlan
-    ops: Ops
-    forward: Forward
+    room: Room
+    forward: Pass
     fast: FastMemory
     kv: KvLayout
     tokenizer: Tokenizer
@@ -65,10 +61,10 @@ class Runtime:
         """Open the model and read its dense weights. Raises EbbtideError; nothing is left behind then."""
         began = time.perf_counter()
         _refuse_what_is_missing(command)
-        ops = _pick_ops(command.isa, command.threads)
-        model = open_model(command, lambda spec: transient_bytes(spec, ops), progress)
+        room = HostRoom(_pick_ops(command.isa, command.threads))
+        model = open_model(command, room, progress)
         try:
-            return _build(command, ops, model, progress, began)
+            return _build(command, room, model, progress, began)
         except BaseException:
             model.source.close()
             raise
@@ -102,7 +98,7 @@ class Runtime:
         self.fast.ledger.check()
 
     def memory(self) -> m.Memory:
-        return self.fast.ledger.memory(process_peak_bytes())
+        return self.fast.ledger.memory(self.room.peak_bytes())
 
     def loaded(self) -> m.Loaded:
         return m.Loaded(
@@ -112,8 +108,8 @@ class Runtime:
             vocabulary=self.tokenizer.vocab_size,
             layers=self.spec.layers,
             experts=self.spec.experts,
-            isa=self.ops.name,
-            threads=self.ops.threads,
+            isa=self.room.isa,
+            threads=self.room.threads,
             load_s=self.load_s,
             memory=self.memory(),
             notices=list(self.notices),
@@ -138,6 +134,7 @@ class Runtime:
         self.source.close()
 
 
+        self.room.close()
 def default_threads() -> int:
     """Physical cores this process may use: hyper-threads share the vector units that the kernels fill."""
     usable = usable_threads()
@@ -160,10 +157,10 @@ def _pick_ops(isa: str, threads: int) -> Ops:
         ) from error
 
 
-def _thread_notices(asked: int, ops: Ops) -> list[str]:
-    if asked <= ops.threads:
+def _thread_notices(asked: int, used: int) -> list[str]:
+    if asked <= used or used == 0:
         return []
-    return [f"--threads {asked} is far more than this machine has: {ops.threads} are used"]
+    return [f"--threads {asked} is far more than this machine has: {used} are used"]
 
 
 def _refuse_what_is_missing(command: m.Load) -> None:
@@ -176,30 +173,7 @@ def _refuse_what_is_missing(command: m.Load) -> None:
         raise UsageError(f"--kv {command.kv} is not available in this version", hint="Use --kv bf16.")
 
 
-def workspace_shape(spec: ModelSpec, context: int) -> WorkspaceShape:
-    """The largest call that a forward pass makes."""
-    q_rows = spec.heads * spec.head_dim
-    inner = max(spec.d_ff, spec.shared_d_ff, spec.expert_d_ff)
-    return WorkspaceShape(
-        max_rows=CHUNK_TOKENS,
-        max_cols=max(spec.d_model, q_rows, inner),
-        max_out_rows=max(2 * inner, q_rows + 2 * spec.kv_heads * spec.head_dim, spec.d_model),
-        experts=max(spec.experts, 1),
-        top_k=max(spec.top_k, 1),
-        d_ff=max(spec.expert_d_ff, 1),
-        max_context=context,
-        heads=spec.heads,
-        head_dim=spec.head_dim,
-    )
-
-
-def transient_bytes(spec: ModelSpec, ops: Ops) -> int:
-    """Activations, kernel scratch, logits: reserved before anything is admitted, at every budget alike."""
-    logits = 4 * LOGIT_ROWS * spec.vocab
-    return Rows(spec, CHUNK_TOKENS).nbytes + ops.workspace_bytes(workspace_shape(spec, spec.context)) + logits
-
-
-def _build(command: m.Load, ops: Ops, model: OpenModel, progress: Progress, began: float) -> Runtime:
+def _build(command: m.Load, room: Room, model: OpenModel, progress: Progress, began: float) -> Runtime:
     spec, source, plan = model.spec, model.source, model.plan
     vocabulary = read_vocabulary(source.file)
     tokenizer = Tokenizer.from_gguf(source.file, vocabulary)
@@ -214,16 +188,15 @@ def _build(command: m.Load, ops: Ops, model: OpenModel, progress: Progress, bega
         retain_prefixes=command.retain_prefixes,
     )
     total = source.static_bytes
-    weights = load_dense(spec, source, lambda done: progress("Loading", done, total))
-    # Zeroed by a write each, so that the memory is there (and charged) before the first prompt needs it.
-    workspace = np.zeros(ops.workspace_bytes(workspace_shape(spec, spec.context)), np.uint8)
-    ops.set_workspace(workspace)
-    forward = Forward(spec, ops, weights, fast.pager, CHUNK_TOKENS, plan.ctx)
+        slabs=room.slabs,
+        mover=lambda: room.mover(source),
+    weights = load_dense(spec, source, lambda done: progress("Loading", done, total), room.home)
+    forward = room.forward(spec, weights, fast.pager, kv, plan.ctx)
     return Runtime(
         name=spec.name or Path(command.path).stem,
         spec=spec,
         plan=plan,
-        ops=ops,
+        room=room,
         forward=forward,
         fast=fast,
         kv=kv,
@@ -233,7 +206,8 @@ def _build(command: m.Load, ops: Ops, model: OpenModel, progress: Progress, bega
         logits=np.zeros((LOGIT_ROWS, spec.vocab), np.float32),
         source=source,
         notices=(
-            *_thread_notices(command.threads, ops),
+            *_thread_notices(command.threads, room.threads),
+            *room.notices,
             *model.notices,
             *source.notices,
             *tokenizer.notices,

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from ebbtide.engine import messages as m
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.provenance import Lane, Provenance
-from ebbtide.engine.runtime import CHUNK_TOKENS, LOGIT_ROWS, Runtime
+from ebbtide.engine.room import CHUNK_TOKENS, LOGIT_ROWS
+from ebbtide.engine.runtime import Runtime
 
 F32 = NDArray[np.float32]
 

@@ -1,15 +1,16 @@
 """Fast memory put together: one arena, its two tenants and their books, as a plan says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ebbtide.engine.memory.arena import Arena
 from ebbtide.engine.memory.kv import KvPool
 from ebbtide.engine.memory.ledger import Ledger
-from ebbtide.engine.memory.mover import Mover
+from ebbtide.engine.memory.mover import Mover, Moves
 from ebbtide.engine.memory.pager import Pager
 from ebbtide.engine.memory.plan import MemoryPlan
 from ebbtide.engine.memory.prefix_cache import PrefixCache
+from ebbtide.engine.memory.slabs import SlabMemory
 from ebbtide.engine.memory.slow import ExpertSource
 from ebbtide.engine.memory.tables import LayerLayouts, WeightPageTable
 from ebbtide.engine.memory.tenancy import NoExperts, Tenancy
@@ -61,17 +62,22 @@ def open_memory(
     bank: ExpertBank | None = None,
     policy: str = "lru",
     retain_prefixes: bool = True,
+    slabs: SlabMemory | None = None,
+    mover: Callable[[], Moves] | None = None,
 ) -> FastMemory:
     """Build fast memory for a plan; nothing is read or touched yet (`pager.warm` does that).
 
-    `kv` and `layers` describe the KV cache, `bank` the experts. Raises UsageError for an unknown policy.
+    `kv` and `layers` describe the KV cache, `bank` the experts. `slabs` is where pages come from and `mover`
+    makes what fills them: this process's memory and its readers, if they are not given. Raises UsageError for
+    an unknown policy.
     """
-    arena = Arena(plan.page_bytes, plan.total_pages)
+    arena = Arena(plan.page_bytes, plan.total_pages, memory=slabs)
     table = pager = None
     if bank is not None:
         table = WeightPageTable(bank.layouts, bank.experts, arena.pages)
         capacity = max(plan.total_pages - plan.kv_floor_pages, plan.expert_floor_pages)
-        pager = Pager(arena, table, Mover(bank.source), capacity_pages=capacity, policy=policy)
+        moves = mover() if mover is not None else Mover(bank.source)
+        pager = Pager(arena, table, moves, capacity_pages=capacity, policy=policy)
     tenancy = Tenancy(
         arena, pager or NoExperts(), reserve_pages=plan.kv_floor_pages, retain_prefixes=retain_prefixes
     )

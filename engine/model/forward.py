@@ -5,6 +5,7 @@ so a chunk of the prefill and a single token give the same bits; the token's ope
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -22,8 +23,24 @@ class Cancelled(Exception):
     """The request was cancelled between two layers; keys written by this pass are not valid."""
 
 
+class Pass(Protocol):
+    """A loaded model, ready to run a bounded number of tokens a pass."""
+
+    def hidden(self, ids: I32, start: int, kv: KvView, cancelled: Callable[[], bool]) -> F32:
+        """Run `ids` i32[M] at positions start .. start + M - 1; returns the final normed rows f32[M, D] (a
+        view), to be sliced and handed to `logits`.
+
+        Keys and values are written to the pages of `kv`. Raises Cancelled between layers.
+        """
+        ...
+
+    def logits(self, rows: F32, out: F32) -> None:
+        """Scores of the next token, f32[M, vocabulary], of the rows that `hidden` gave."""
+        ...
+
+
 class Forward:
-    """A loaded model, ready to run up to `rows` tokens a pass."""
+    """See `Pass`; up to `rows` tokens on the processor."""
 
     def __init__(
         self, spec: ModelSpec, ops: Ops, weights: DenseWeights, pager: Pager | None, rows: int, context: int
@@ -34,11 +51,7 @@ class Forward:
         self._programs: TokenPrograms | None = None
 
     def hidden(self, ids: I32, start: int, kv: KvView, cancelled: Callable[[], bool]) -> F32:
-        """Run `ids` i32[M] at positions start .. start + M - 1; returns the final normed rows f32[M, D] (a
-        view).
-
-        Keys and values are written to the pages of `kv`. Raises Cancelled between layers.
-        """
+        """See `Pass.hidden`."""
 
         def check() -> None:
             if cancelled():
@@ -49,7 +62,7 @@ class Forward:
         return self._chunk(ids, start, kv, check)
 
     def logits(self, rows: F32, out: F32) -> None:
-        """Scores of the next token, f32[M, vocabulary], of the rows f32[M, D] that `hidden` gave."""
+        """See `Pass.logits`."""
         self.ops.linear(rows, self.weights.head, out)
 
     def _programs_for(self, kv: KvView) -> TokenPrograms:

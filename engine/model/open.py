@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.gguf import GgufFile, open_gguf
 from ebbtide.engine.memory.budget import mib, parse_budget
-from ebbtide.engine.memory.observed import observe
 from ebbtide.engine.memory.page_size import PageSize, choose, evaluate, layouts_of
 from ebbtide.engine.memory.plan import MemoryPlan, Needs, make_plan
 from ebbtide.engine.messages import Load
@@ -21,12 +21,20 @@ from ebbtide.engine.weights.source import KINDS, WeightSource, distinct_blocks, 
 from ebbtide.kernels.layout import BlockLayout
 
 Progress = Callable[[str, int, int], None]
-TransientBytes = Callable[[ModelSpec], int]
 
 FLOOR_PLANES = 2
 """Planes that travel with the scales in one extent. Which widths are safe is measured, not laid down here."""
-UNKNOWN_ROOM_BYTES = 4 << 30
-"""What `--budget auto` may take where the system does not say how much memory is free."""
+
+
+class Place(Protocol):
+    """Where a model is opened, as far as its plan depends on it (`engine/room.py`)."""
+
+    @property
+    def host_bytes(self) -> int: ...
+
+    def transient_bytes(self, source: WeightSource) -> int: ...
+
+    def available_bytes(self) -> int: ...
 
 
 class PackNeeded(FitError):
@@ -61,7 +69,7 @@ def page_size_for(source: GgufSource) -> PageSize:
     return choose(layouts, kv_bytes_per_token(source.spec))
 
 
-def open_model(command: Load, transient_bytes: TransientBytes, progress: Progress) -> OpenModel:
+def open_model(command: Load, place: Place, progress: Progress) -> OpenModel:
     """Open `command.path` (a model or a pack), making a pack first where the budget needs one and it may be
     made.
 
@@ -71,11 +79,11 @@ def open_model(command: Load, transient_bytes: TransientBytes, progress: Progres
     path = Path(command.path)
     file = open_gguf(path)
     if is_pack(file):
-        return _planned(open_pack(path), command, transient_bytes)
+        return _planned(open_pack(path), command, place)
     plain = GgufSource(file, floor_planes=FLOOR_PLANES)
     plain.page_bytes = page_size_for(plain).page_bytes
     pack_path = pack_path_for(path, Path(command.cache_dir) if command.cache_dir else path.parent)
-    model = _planned(plain, command, transient_bytes)
+    model = _planned(plain, command, place)
     if not plain.spec.experts:
         return model
     pack, why_not = _existing_pack(pack_path, file)
@@ -90,8 +98,9 @@ def open_model(command: Load, transient_bytes: TransientBytes, progress: Progres
         pack = open_pack(pack_path, disposable=True)
     if pack is not None:
         plain.close()
-        return _planned(pack, command, transient_bytes)
-    if model.plan.expert_pages + model.plan.kv_floor_pages > model.plan.total_pages:
+        return _planned(pack, command, place)
+    is_paged = model.plan.expert_pages + model.plan.kv_floor_pages > model.plan.total_pages
+    if is_paged and model.plan.expert_pages * plain.page_bytes > place.host_bytes:
         plain.close()
         raise _pack_needed(model.plan, path, why_not)
     return model
@@ -130,7 +139,7 @@ def _pack_needed(plan: MemoryPlan, path: Path, why: str) -> PackNeeded:
     )
 
 
-def _planned(source: WeightSource, command: Load, transient_bytes: TransientBytes) -> OpenModel:
+def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
     spec = source.spec
     page = _page(source)
     expert_pages = tuple(
@@ -139,7 +148,7 @@ def _planned(source: WeightSource, command: Load, transient_bytes: TransientByte
     )
     needs = Needs(
         static_bytes=source.static_bytes + rope_table_bytes(spec, command.ctx or spec.context),
-        transient_bytes=transient_bytes(spec),
+        transient_bytes=place.transient_bytes(source),
         page_bytes=page.page_bytes,
         layers=spec.layers,
         tokens_per_page=page.tokens,
@@ -147,8 +156,7 @@ def _planned(source: WeightSource, command: Load, transient_bytes: TransientByte
         expert_pages=expert_pages,
         experts=spec.experts,
     )
-    room = observe().budget_room_bytes
-    available = UNKNOWN_ROOM_BYTES if room is None else room
+    available = place.available_bytes()
     plan = make_plan(needs, parse_budget(command.budget), ctx=command.ctx, available_bytes=available)
     reason = (page.reason,) if page.reason else ()
     return OpenModel(source, page, plan, (*plan.notices, *reason))

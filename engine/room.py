@@ -1,0 +1,127 @@
+"""Where a model's fast memory is and who computes in it: this process, or (card_room.py) a card."""
+
+from typing import Protocol
+
+import numpy as np
+
+from ebbtide.engine.memory.mover import Mover, Moves
+from ebbtide.engine.memory.observed import observe, process_peak_bytes
+from ebbtide.engine.memory.pager import Pager
+from ebbtide.engine.memory.slabs import HostSlabs, SlabMemory
+from ebbtide.engine.model.forward import Forward, Pass
+from ebbtide.engine.model.rows import Rows
+from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.model.weights import DenseWeights, Home, HostHome
+from ebbtide.engine.weights.source import WeightSource
+from ebbtide.kernels.ops import KvLayout, Ops, WorkspaceShape
+
+CHUNK_TOKENS = 256
+"""Prefill goes in chunks that end at multiples of this position, whatever the budget."""
+LOGIT_ROWS = 16
+UNKNOWN_ROOM_BYTES = 4 << 30
+"""What `--budget auto` may take where the system does not say how much memory is free."""
+
+
+class Room(Protocol):
+    """One model's; made before it is opened. What it raises is EbbtideError."""
+
+    isa: str
+    """What computes, in a word."""
+    threads: int
+    home: Home
+    slabs: SlabMemory
+    host_bytes: int
+    """Experts that are kept in ordinary memory, in front of the disk."""
+
+    def transient_bytes(self, source: WeightSource) -> int:
+        """Activations, kernel scratch, logits: reserved before anything is admitted, whatever the budget."""
+        ...
+
+    def available_bytes(self) -> int:
+        """What `--budget auto` may take."""
+        ...
+
+    def mover(self, source: WeightSource) -> Moves:
+        """What brings experts into pages."""
+        ...
+
+    def forward(
+        self, spec: ModelSpec, weights: DenseWeights, pager: Pager | None, kv: KvLayout, context: int
+    ) -> Pass:
+        """Passes of up to `CHUNK_TOKENS` rows."""
+        ...
+
+    def peak_bytes(self) -> int | None:
+        """The most memory that was held, as the system or the driver says; None = it does not."""
+        ...
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know about it."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+def workspace_shape(spec: ModelSpec, context: int) -> WorkspaceShape:
+    """The largest call that a forward pass makes."""
+    q_rows = spec.heads * spec.head_dim
+    inner = max(spec.d_ff, spec.shared_d_ff, spec.expert_d_ff)
+    return WorkspaceShape(
+        max_rows=CHUNK_TOKENS,
+        max_cols=max(spec.d_model, q_rows, inner),
+        max_out_rows=max(2 * inner, q_rows + 2 * spec.kv_heads * spec.head_dim, spec.d_model),
+        experts=max(spec.experts, 1),
+        top_k=max(spec.top_k, 1),
+        d_ff=max(spec.expert_d_ff, 1),
+        max_context=context,
+        heads=spec.heads,
+        head_dim=spec.head_dim,
+    )
+
+
+class HostRoom:
+    """This process's memory and processors."""
+
+    host_bytes = 0
+    notices: tuple[str, ...] = ()
+
+    def __init__(self, ops: Ops) -> None:
+        self._ops = ops
+        self.isa, self.threads = ops.name, ops.threads
+        self.home: Home = HostHome()
+        self.slabs: SlabMemory = HostSlabs()
+
+    def transient_bytes(self, source: WeightSource) -> int:
+        """See `Room.transient_bytes`."""
+        spec = source.spec
+        logits = 4 * LOGIT_ROWS * spec.vocab
+        workspace = self._ops.workspace_bytes(workspace_shape(spec, spec.context))
+        return Rows(spec, CHUNK_TOKENS).nbytes + workspace + logits
+
+    def available_bytes(self) -> int:
+        """See `Room.available_bytes`."""
+        room = observe().budget_room_bytes
+        return UNKNOWN_ROOM_BYTES if room is None else room
+
+    def mover(self, source: WeightSource) -> Moves:
+        """See `Room.mover`."""
+        return Mover(source)
+
+    def forward(
+        self, spec: ModelSpec, weights: DenseWeights, pager: Pager | None, kv: KvLayout, context: int
+    ) -> Pass:
+        """See `Room.forward`."""
+        # Zeroed by a write each, so that the memory is there (and charged) before the first prompt needs it.
+        workspace = np.zeros(self._ops.workspace_bytes(workspace_shape(spec, spec.context)), np.uint8)
+        self._ops.set_workspace(workspace)
+        return Forward(spec, self._ops, weights, pager, CHUNK_TOKENS, context)
+
+    def peak_bytes(self) -> int | None:
+        """See `Room.peak_bytes`."""
+        return process_peak_bytes()
+
+    def close(self) -> None:
+        """See `Room.close`: the memory goes with the last reference."""
