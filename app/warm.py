@@ -9,9 +9,9 @@ import threading
 
 LATER = (
     "ebbtide.app.slash.all_commands",  # the first `/`
-    "ebbtide.app.widgets.code_block",  # the first answer: parser and highlighter
+    "ebbtide.app.widgets.code_colors",  # the first answer: highlighter and parser
     "pathspec",  # the first `@`
-    "markdown_it",
+    "markdown_it.tree",
     "ebbtide.app.wishes",  # keys of the prompt, with their lists
     "ebbtide.app.screens.text_page",
     "ebbtide.app.slash.help_text",

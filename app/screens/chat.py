@@ -29,6 +29,7 @@ from ebbtide.app.screens.engine_events import EngineEvent, EngineEvents
 from ebbtide.app.screens.questions import Questions
 from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.warm import import_later
+from ebbtide.app.widgets.answer_text import AnswerText
 from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.prompt_area import PromptArea
@@ -185,6 +186,8 @@ class ChatScreen(Screen[None]):
     def set_compact(self, compact: bool) -> None:
         """Less empty space, or as usual; remembered."""
         self.set_class(compact, "-compact")
+        for text in self.query(AnswerText):
+            text.refresh(layout=True)
         self.tools.remember("compact", compact)
 
     # --- what the person does

@@ -5,12 +5,7 @@ transcript each word of an answer grows a widget, none of them but the transcrip
 layout takes most of the time of a redraw.
 """
 
-from typing import TYPE_CHECKING
-
 from textual.geometry import Size
-
-if TYPE_CHECKING:
-    from textual.widgets.markdown import MarkdownBlock
 
 
 class SettledSize:
@@ -25,8 +20,3 @@ class SettledSize:
             size, virtual_size, container_size, layout=False
         )
         return resized
-
-
-def settled(block: "type[MarkdownBlock]") -> "type[MarkdownBlock]":
-    """The class of Markdown blocks, with this. Styles still find it by its name."""
-    return type(block.__name__, (SettledSize, block), {"__module__": __name__})

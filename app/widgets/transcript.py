@@ -5,34 +5,27 @@ Only a window of the turns is mounted, because every mounted widget makes each k
     turns:    0 ......... first ............ last ......... n
                           [ mounted, <= 60 )
 
-A long turn counts as several: each block of it is a widget of some 40 KiB.
+A long turn counts as several.
 """
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.events import Resize
 from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
 from ebbtide.app.greeting import GREETING
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.widgets.answer_inks import AnswerInks
 from ebbtide.app.widgets.turns import AnswerTurn, Entry, Note, UserTurn
-
-if TYPE_CHECKING:
-    from ebbtide.app.widgets.code_block import AnswerMarkdown
 
 MOST_MOUNTED = 60
 """Weight of what is mounted; a short turn weighs 1."""
 FIRST_MOUNTED = 20
 """So much is mounted when a chat is opened; more comes when it is scrolled to."""
-AWAKE_VIEWS = 2
-"""So many screens above and below the view are laid out."""
 STEP = 15
 """So much is mounted, or let go, at once."""
 
@@ -44,7 +37,7 @@ class Greeting(Static):
         super().__init__(Content(GREETING), markup=False)
 
 
-class Transcript(VerticalScroll):
+class Transcript(AnswerInks):
     """Holds UserTurn, AnswerTurn and Note widgets in order."""
 
     can_focus = False
@@ -184,7 +177,6 @@ class Transcript(VerticalScroll):
 
     async def draw(self) -> None:
         """Bring answers that still stream up to date."""
-        self._let_sleep()
         for turn in self._turns[self._first : self._last]:
             if isinstance(turn, AnswerTurn) and not turn.is_whole:
                 await turn.draw()
@@ -236,30 +228,8 @@ class Transcript(VerticalScroll):
 
     # --- which turns are mounted
 
-    def on_resize(self, event: Resize) -> None:
-        """Other widths, other heights: all of them have to be laid out once."""
-        for part in self._parts():
-            part.wake()
-
-    def _parts(self) -> "list[AnswerMarkdown]":
-        answers = [turn for turn in self._turns[self._first : self._last] if isinstance(turn, AnswerTurn)]
-        return [part for answer in answers for part in answer.parts]
-
-    def _let_sleep(self) -> None:
-        """Parts of answers that are far from the view sleep; those that come near it wake."""
-        view = self.region
-        near = view.grow((AWAKE_VIEWS * view.height, 0, AWAKE_VIEWS * view.height, 0))
-        for part in self._parts():
-            region = part.region
-            if region.height and region.y < near.bottom and region.bottom > near.y:
-                part.wake()
-            elif region.height:
-                part.sleep()
-
     def _scrolled(self) -> None:
         """Near an end of the window: mount what lies beyond it."""
-        self._let_sleep()
-        self.call_after_refresh(self._let_sleep)  # only the next layout knows where a jump has led
         view = max(self.container_size.height, 1)
         if self._moving or not self._turns:
             return

@@ -4,7 +4,7 @@ Each can make a fresh, unmounted copy of itself (`fresh`), because a long transc
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -14,14 +14,10 @@ from textual.widgets import Static
 
 from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.conversation import Message, Version
-from ebbtide.app.markdown_parts import Closed, PartSplitter
 from ebbtide.app.safe_text import visible
-from ebbtide.app.widgets.open_block import OpenBlock
+from ebbtide.app.widgets.answer_text import AnswerText
 from ebbtide.app.widgets.settled_size import SettledSize
 from ebbtide.app.widgets.thinking_fold import ThinkingFold
-
-if TYPE_CHECKING:
-    from ebbtide.app.widgets.code_block import AnswerMarkdown
 
 CHARACTERS_OF_ONE = 500
 """So much text weighs as much as a short turn: about five blocks."""
@@ -139,25 +135,15 @@ class AnswerTurn(Entry):
         self.content = content or AnswerContent()
         self._thinking: ThinkingFold | None = None
         self._unfolded = False
-        self._splitter = PartSplitter()
         self._taken = 0
         self._epoch = 0
-        self._references: dict[str, Any] = {}
-        """Definitions of links, wherever in the answer they stand."""
-        self.parts = [self._part()]
-        self._open = OpenBlock()
+        self.text = AnswerText()
         self._drawing = asyncio.Lock()
         self.is_whole = False
         """Drawn to its end: there is nothing left to do."""
 
     def compose(self) -> ComposeResult:
-        yield from self.parts
-        yield self._open
-
-    def _part(self, numbered_from: int = 1) -> "AnswerMarkdown":
-        from ebbtide.app.widgets.code_block import AnswerMarkdown  # after the first paint
-
-        return AnswerMarkdown(numbered_from, self._references)
+        yield self.text
 
     @property
     def weight(self) -> int:
@@ -191,55 +177,34 @@ class AnswerTurn(Entry):
         """Show what has come since the last call; nothing in between is ever on the screen."""
         async with self._drawing:
             if self._has_parts and not self.is_whole and self.is_attached:
-                try:
-                    await self._draw_news()
-                except MountError:
-                    # Taken from the screen in the middle: a fresh turn draws itself from the start.
-                    if self.parts[-1].is_attached:
-                        raise
+                await self._draw_news()
 
     async def _draw_news(self) -> None:
         ended = self.content.ended  # it may end while this is drawn; then the next call draws the rest
         with self.app.batch_update():
-            if self._epoch != self.content.epoch:
-                await self._start_over()
+            if self._epoch != self.content.epoch:  # what was shown as answer was thinking
+                self._epoch, self._taken = self.content.epoch, 0
+                self.text.start_over()
             await self._draw_thinking()
-            known = len(self._references)
-            for closed in self._next_closed(ended):
-                await self._append(closed)
-            if len(self._references) > known:
-                for part in self.parts:
-                    await part.render_again()
-            self._open.show(self._splitter.rest.strip("\n"))
+            text, self._taken = self.content.answer[self._taken :], len(self.content.answer)
+            self.text.push(text)
+            if ended:
+                self.text.end()
+            self.text.draw()
         self.is_whole = ended
 
     async def _draw_thinking(self) -> None:
         if self._thinking is None and (self.content.is_thinking or self.content.thinking.strip()):
             self._thinking = ThinkingFold(self.content, unfolded=self._unfolded)
-            await self.mount(self._thinking, before=0)
+            try:
+                await self.mount(self._thinking, before=0)
+            except MountError:
+                # Taken from the screen in the middle: a fresh turn draws itself from the start.
+                if self.text.is_attached:
+                    raise
         elif self._thinking is not None:
             self._thinking.draw()
 
     def on_thinking_fold_toggled(self, message: ThinkingFold.Toggled) -> None:
         message.stop()
         self.toggle()
-
-    def _next_closed(self, ended: bool) -> list[Closed]:
-        text, self._taken = self.content.answer[self._taken :], len(self.content.answer)
-        closed = self._splitter.push(visible(text))
-        return closed + self._splitter.flush() if ended else closed
-
-    async def _append(self, closed: Closed) -> None:
-        if closed.begins_part:
-            self.parts.append(self._part(numbered_from=self.parts[-1].next_number))
-            await self.mount(self.parts[-1], before=self._open)
-        await self.parts[-1].grow(closed.text)
-
-    async def _start_over(self) -> None:
-        """What was shown as answer was thinking."""
-        self._epoch, self._taken = self.content.epoch, 0
-        self._splitter = PartSplitter()
-        self._references = {}
-        await self.remove_children(self.parts)
-        self.parts = [self._part()]
-        await self.mount(self.parts[0], before=self._open)

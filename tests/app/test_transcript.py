@@ -2,10 +2,8 @@
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Markdown
 
 from ebbtide.app.markdown_parts import PART_BLOCKS
-from ebbtide.app.widgets.code_block import AnswerMarkdown
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
 from tests.helpers.chat_host import settled, until
 from tests.helpers.transcript_host import Host
@@ -68,7 +66,7 @@ async def test_streamed_markdown_ends_like_markdown_rendered_at_once() -> None:
         await stream(pilot, answer, DOCUMENT)
         await answer.finish()
         await settled(pilot)
-        streamed, source = host.lines(), answer.query_one(Markdown).source
+        streamed, source = host.lines(), answer.text.source
         await host.transcript.clear()
         answer = await new_answer(pilot, host)
         answer.push(DOCUMENT)
@@ -99,7 +97,7 @@ async def test_an_open_block_is_plain_text_until_it_closes() -> None:
         answer = await new_answer(pilot, host)
         await stream(pilot, answer, "```python\nx = 1\n\ny = 2")
         assert any("```python" in line for line in host.lines())
-        assert answer.query_one(Markdown).source == ""
+        assert answer.text.source == ""
         await stream(pilot, answer, "\n```\n")
         assert not any("```" in line for line in host.lines())
 
@@ -146,8 +144,3 @@ async def test_the_scroll_bar_comes_and_goes_with_what_overflows() -> None:
         await until(pilot, lambda: transcript.show_vertical_scrollbar)
         await transcript.cut(answer)
         await until(pilot, lambda: not transcript.show_vertical_scrollbar)
-
-
-def test_blocks_of_an_answer_keep_the_styles_of_markdown() -> None:
-    for name, block in Markdown.BLOCKS.items():
-        assert block._css_type_names <= AnswerMarkdown.BLOCKS[name]._css_type_names | {"MarkdownFence"}
