@@ -6,6 +6,8 @@ from ebbtide.app.token_rate import usual_tokens
 
 GOAL = 0.5
 """Leave out so many of the oldest messages that about this share of the context is used."""
+LEAST_ANSWER_TOKENS = 512
+"""Room for an answer that a larger context is to have."""
 
 
 def messages_to_leave_out(session: ChatSession, question: str = "") -> int:
@@ -23,20 +25,33 @@ def messages_to_leave_out(session: ChatSession, question: str = "") -> int:
     return count
 
 
-def context_choices(session: ChatSession, question: str = "") -> list[Choice]:
-    """The ways out, the gentlest first."""
-    edit = Choice("edit", "Edit the last question", "the old one stays as a version")
+def larger_context(session: ChatSession, tokens: int) -> int:
+    """A context in which a prompt of so many tokens and its answer have room; 0 where the model has none."""
+    loaded = session.loaded
+    if loaded is None or loaded.model_ctx <= max(loaded.ctx, tokens + LEAST_ANSWER_TOKENS):
+        return 0
+    wanted = max(2 * loaded.ctx, tokens + max(tokens // 4, LEAST_ANSWER_TOKENS))
+    return int(min(1 << (wanted - 1).bit_length(), loaded.model_ctx))
+
+
+def full_title(session: ChatSession, question_tokens: int = 0) -> str:
+    """What is wrong. `question_tokens`: of a question that alone is longer than the context."""
     context = session.loaded.ctx if session.loaded is not None else 0
-    if question and session.rate.tokens(usual_tokens(question)) >= context:
-        return [edit]  # it is too long for any chat
+    if not question_tokens:
+        return "The context is full"
+    return f"The question alone ({question_tokens:,} tokens) is larger than the context ({context:,})"
+
+
+def context_choices(session: ChatSession, question: str = "", question_tokens: int = 0) -> list[Choice]:
+    """The ways out that help, the gentlest first."""
+    back = Choice("edit", "Back to the prompt", "the text is kept")
+    edit = Choice("edit", "Edit the last question", "the old one stays as a version")
+    asked = question_tokens or session.context_used + session.counts.cost([question]).tokens
+    ctx = larger_context(session, asked)
+    larger = [Choice("ctx", f"Load again with a context of {ctx:,} tokens", "and ask there")] if ctx else []
+    if question_tokens:
+        return [*larger, back]  # no other chat helps
     count = messages_to_leave_out(session, question)
-    choices = []
-    if count:
-        choices.append(
-            Choice("trim", f"Leave the oldest {count} messages out of what is sent", "/untrim undoes it")
-        )
-    choices += [
-        Choice("fork", "Ask in a new chat", "this one stays as it is"),
-        edit,
-    ]
-    return choices
+    trim = Choice("trim", f"Leave the oldest {count} messages out of what is sent", "/untrim undoes it")
+    fork = Choice("fork", "Ask in a new chat", "this one stays as it is")
+    return [*([trim] if count else []), fork, *larger, back if question else edit]

@@ -58,6 +58,8 @@ def error_of(event: Failed) -> EbbtideError:
     """The exception that the engine meant; its traceback, if any, becomes a note."""
     kind = next((kind for kind in _ERRORS if kind.exit_code == event.exit_code), EbbtideError)
     error = (PackNeededError if event.needs_pack else kind)(event.message, hint=event.hint)
+    if isinstance(error, ContextError):
+        error.question_tokens = event.question_tokens
     if event.detail:
         error.add_note(event.detail)
     return error

@@ -31,11 +31,30 @@ def encode_prompt(runtime: Runtime, command: m.Generate) -> list[int]:
     if not ids:
         raise UsageError("the prompt is empty", hint="Type a question, or pass one with -p.")
     if len(ids) >= runtime.ctx:
-        raise ContextError(
-            f"the prompt has {len(ids):,} tokens and the context holds {runtime.ctx:,}",
-            hint="Shorten the prompt, start a new chat, or load the model with a larger --ctx.",
-        )
+        raise _too_long(runtime, command, len(ids))
     return ids
+
+
+def _too_long(runtime: Runtime, command: m.Generate, tokens: int) -> ContextError:
+    """Says what is too long: the question alone, with the system prompt, or only the whole chat."""
+    alone = [turn for turn in command.turns[:-1] if turn.role == "system"] + command.turns[-1:]
+    if len(alone) < len(command.turns):
+        question = len(encode_chat(runtime.tokenizer, runtime.template, alone))
+    else:
+        question = tokens
+    what, ways = "the prompt", ["Shorten the prompt", "start a new chat"]
+    if command.turns and question >= runtime.ctx:
+        what, ways = "the question alone", ["Shorten it"]
+        tokens = question
+    if tokens < runtime.spec.context:
+        ways.append("load the model with a larger --ctx")
+    *first, last = ways
+    hint = f"{', '.join(first)}, or {last}" if first else f"{last}: this model's context is no longer"
+    error = ContextError(
+        f"{what} has {tokens:,} tokens and the context holds {runtime.ctx:,}", hint=f"{hint}."
+    )
+    error.question_tokens = tokens if what == "the question alone" else 0
+    return error
 
 
 class Paged(NamedTuple):

@@ -35,6 +35,8 @@ class ContextError(EbbtideError):
     """A prompt longer than the context."""
 
     exit_code = 5
+    question_tokens = 0
+    """Tokens of the last question where it alone is too long, whatever is left out of the chat; else 0."""
 
 
 class NetworkError(EbbtideError):

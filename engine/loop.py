@@ -10,7 +10,7 @@ from typing import Protocol
 from ebbtide.engine import messages as m
 from ebbtide.engine.answer import Answerer
 from ebbtide.engine.counting import Counter
-from ebbtide.engine.errors import EbbtideError, UsageError
+from ebbtide.engine.errors import ContextError, EbbtideError, UsageError
 from ebbtide.engine.hands import by_hand
 from ebbtide.engine.idle import Interrupted, Warming
 from ebbtide.engine.model.forward import Cancelled
@@ -212,7 +212,8 @@ def _failure(request_id: int, error: Exception) -> m.Failed:
     detail = "".join(traceback.format_exception(error))
     if isinstance(error, EbbtideError):
         needs_pack = bool(getattr(error, "needs_pack", False))
-        return m.Failed(request_id, str(error), error.hint, error.exit_code, detail, needs_pack)
+        tokens = error.question_tokens if isinstance(error, ContextError) else 0
+        return m.Failed(request_id, str(error), error.hint, error.exit_code, detail, needs_pack, tokens)
     if isinstance(error, Cancelled):
         return m.Failed(request_id, "cancelled", "", 130, detail)
     if isinstance(error, MemoryError):

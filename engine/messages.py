@@ -46,6 +46,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     kv: str = "bf16"
     pack: Literal["ask", "yes", "no"] = "ask"
     retain_prefixes: bool = True
+    device: str = "auto"
+    """`auto`, `cpu` or `cuda:N`."""
     cache_dir: str = ""
     """Packs go into its folder `packs`; empty = the model file's own folder."""
 
@@ -161,6 +163,10 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     notices: list[str] = []
     opens_thinking: bool = False
     """The chat template writes `<think>` itself: an answer begins in the middle of thinking."""
+    model_ctx: int = 0
+    """The longest context that the model was made for, in tokens; `ctx` may be less. 0 = not said."""
+    smallest_budget_bytes: int = 0
+    """A smaller budget is refused, with the context that was asked for. 0 = not said."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
@@ -174,6 +180,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """The traceback of an internal error, shown with --debug only."""
     needs_pack: bool = False
     """The load would work if it were allowed to make a pack (`Load.pack` "yes")."""
+    question_tokens: int = 0
+    """Tokens of the last turn, where it alone is longer than the context: no other chat would help."""
 
 
 class Token(msgspec.Struct, frozen=True, tag="token"):

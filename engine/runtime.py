@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.decisions import budget_resolved
-from ebbtide.engine.errors import UsageError
+from ebbtide.engine.device.place import Place, find_place
+from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.fast_memory import ExpertBank, FastMemory, open_memory
 from ebbtide.engine.memory.kv import KvPool, KvSequence
 from ebbtide.engine.memory.pager import Pager
@@ -22,7 +24,7 @@ from ebbtide.engine.memory.prefix_cache import PrefixCache
 from ebbtide.engine.memory.tables import LayerLayouts
 from ebbtide.engine.model.forward import Pass
 from ebbtide.engine.model.layer import KvView
-from ebbtide.engine.model.open import OpenModel, open_model
+from ebbtide.engine.model.open import OpenModel, PackNeeded, open_model
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import load_dense
 from ebbtide.engine.room import LOGIT_ROWS, HostRoom, Room
@@ -58,16 +60,34 @@ class Runtime:
 
     @classmethod
     def load(cls, command: m.Load, progress: Progress) -> "Runtime":
-        """Open the model and read its dense weights. Raises EbbtideError; nothing is left behind then."""
+        """Open the model and read its dense weights. Raises EbbtideError; nothing is left behind then.
+
+        With `--device auto` a card that has too little room is passed over, and a notice says so.
+        """
         began = time.perf_counter()
         _refuse_what_is_missing(command)
-        room = HostRoom(_pick_ops(command.isa, command.threads))
-        model = open_model(command, room, progress)
-        try:
-            return _build(command, room, model, progress, began)
-        except BaseException:
-            model.source.close()
-            raise
+        place, notice = find_place(command.device)
+        if place is not None:
+            try:
+                return cls._load_into(_card_room(place), command, progress, began)
+            except PackNeeded:
+                raise
+            except FitError as error:
+                if command.device != "auto":
+                    raise
+                notice = f"cuda:{place.card.index} is not used: {error}"
+        room = HostRoom(_pick_ops(command.isa, command.threads), notice)
+        return cls._load_into(room, command, progress, began)
+
+    @classmethod
+    def _load_into(cls, room: Room, command: m.Load, progress: Progress, began: float) -> "Runtime":
+        with ExitStack() as undo:
+            undo.callback(room.close)
+            model = open_model(command, room, progress)
+            undo.callback(model.source.close)
+            runtime = _build(command, room, model, progress, began, undo)
+            undo.pop_all()
+        return runtime
 
     @property
     def ctx(self) -> int:
@@ -114,6 +134,8 @@ class Runtime:
             memory=self.memory(),
             notices=list(self.notices),
             opens_thinking=self.template.opens_thinking,
+            model_ctx=self.spec.context,
+            smallest_budget_bytes=self.plan.smallest_budget_bytes,
         )
 
     def budget_decision(self, wish: str) -> m.Decision:
@@ -132,9 +154,9 @@ class Runtime:
         """End reader threads and close the file. The memory goes with the last reference."""
         self.fast.close()
         self.source.close()
-
-
         self.room.close()
+
+
 def default_threads() -> int:
     """Physical cores this process may use: hyper-threads share the vector units that the kernels fill."""
     usable = usable_threads()
@@ -173,7 +195,16 @@ def _refuse_what_is_missing(command: m.Load) -> None:
         raise UsageError(f"--kv {command.kv} is not available in this version", hint="Use --kv bf16.")
 
 
-def _build(command: m.Load, room: Room, model: OpenModel, progress: Progress, began: float) -> Runtime:
+def _card_room(place: Place) -> Room:
+    from ebbtide.engine.card_room import CardRoom  # imports torch
+
+    return CardRoom(place)
+
+
+def _build(
+    command: m.Load, room: Room, model: OpenModel, progress: Progress, began: float, undo: ExitStack
+) -> Runtime:
+    """`undo` is told what has to be closed if a later part fails."""
     spec, source, plan = model.spec, model.source, model.plan
     vocabulary = read_vocabulary(source.file)
     tokenizer = Tokenizer.from_gguf(source.file, vocabulary)
@@ -186,10 +217,11 @@ def _build(command: m.Load, room: Room, model: OpenModel, progress: Progress, be
         bank=_bank(spec, source),
         policy=command.policy,
         retain_prefixes=command.retain_prefixes,
-    )
-    total = source.static_bytes
         slabs=room.slabs,
         mover=lambda: room.mover(source),
+    )
+    undo.callback(fast.close)
+    total = source.static_bytes
     weights = load_dense(spec, source, lambda done: progress("Loading", done, total), room.home)
     forward = room.forward(spec, weights, fast.pager, kv, plan.ctx)
     return Runtime(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
+from ebbtide.app.advice import in_chat
 from ebbtide.app.chat_text import describe_end, describe_error
 from ebbtide.app.garbage import collect_if_due, collect_now
 from ebbtide.app.phase import Phase
@@ -40,7 +41,7 @@ class EngineEvents:
         """Take an event of the background job that makes the model file."""
         self._session.handle_fetcher(event)
         if self._session.phase is Phase.FAILED:
-            await self.answer_ended(describe_error(self._session), "error")
+            await self.answer_ended(in_chat(describe_error(self._session)), "error")
             self._screen.questions.give_back()
 
     async def take(self, event: ClientEvent) -> None:
@@ -67,7 +68,7 @@ class EngineEvents:
 
     async def _finished(self, event: Finished) -> None:
         questions = self._screen.questions
-        await self.answer_ended(describe_end(event))
+        await self.answer_ended(in_chat(describe_end(event)))
         questions.give_back()
         if event.finish_reason == "context":
             questions.offer_ways_out()
@@ -76,10 +77,11 @@ class EngineEvents:
     async def _failed(self, asked: str) -> None:
         questions = self._screen.questions
         questions.hold_queue()
-        await self.answer_ended(describe_error(self._session), "error")
+        await self.answer_ended(in_chat(describe_error(self._session)), "error")
         questions.give_back()
-        if isinstance(self._session.error, ContextError):
-            questions.offer_ways_out(asked)
+        error = self._session.error
+        if isinstance(error, ContextError):
+            questions.offer_ways_out(asked, error.question_tokens)
 
     async def answer_ended(self, note: str, kind: str = "info", *, passing: bool = False) -> None:
         """Show how the chat stands now, and say how the answer ended."""

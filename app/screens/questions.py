@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ebbtide.app.conversation import Message
 from ebbtide.app.files.mentions import with_files
 from ebbtide.app.question_queue import QuestionQueue
@@ -92,27 +94,39 @@ class Questions:
 
     # --- a full context
 
-    def offer_ways_out(self, question: str = "") -> None:
-        """The context is full. `question` could not be asked; without one, an answer was cut off."""
-        from ebbtide.app.context_choice import context_choices, messages_to_leave_out  # after the first paint
+    def offer_ways_out(self, question: str = "", question_tokens: int = 0) -> None:
+        """The context is full. `question` could not be asked; without one, an answer was cut off.
 
-        screen, changes = self._screen, self._screen.changes
-        last = next((turn for turn in reversed(self._session.turns) if turn.role == "user"), None)
+        `question_tokens`: of the question, if it alone is longer than the context.
+        """
+        from ebbtide.app.context_choice import (  # after the first paint
+            context_choices,
+            full_title,
+            larger_context,
+            messages_to_leave_out,
+        )
+
+        screen, changes, session = self._screen, self._screen.changes, self._session
+        last = next((turn for turn in reversed(session.turns) if turn.role == "user"), None)
         asked = question or (last.content if last is not None else "")
+        ctx = larger_context(session, question_tokens or session.context_used)
 
         async def go(way: str) -> None:
-            if question and way in ("trim", "fork"):
+            if question and way != "edit":
                 screen.prompt.text = ""  # it was put back there, in case nothing is chosen
             if way == "trim":
-                await changes.leave_out(messages_to_leave_out(self._session, question))
-                if question:
-                    await self.ask(question)
-                else:
-                    await changes.regenerate(self._session.conversation.path[-1])
+                await changes.leave_out(messages_to_leave_out(session, question))
             elif way == "fork":
                 await changes.new()
+            elif way == "ctx":
+                await changes.reload(msgspec.structs.replace(session.load, ctx=ctx))
+            if way == "edit":
+                if not question:
+                    changes.edit_last()
+            elif question or way == "fork":
                 await self.ask(asked)
-            elif not question:
-                changes.edit_last()
+            else:
+                await changes.regenerate(session.conversation.path[-1])
 
-        screen.pick("The context is full", context_choices(self._session, question), go)
+        choices = context_choices(session, question, question_tokens)
+        screen.pick(full_title(session, question_tokens), choices, go)

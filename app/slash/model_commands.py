@@ -10,7 +10,8 @@ from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.picker import Choice
 from ebbtide.app.slash.registry import Command
 from ebbtide.app.stats_text import describe_stats
-from ebbtide.engine.errors import UsageError
+from ebbtide.engine.errors import FitError, UsageError
+from ebbtide.engine.messages import Loaded
 from ebbtide.engine.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -38,7 +39,40 @@ async def budget(screen: "ChatScreen", argument: str) -> None:
     elif not is_size(argument):
         raise UsageError(f"{argument!r} is not a size", hint="Write 300MiB, 8GB, 40% or auto.")
     else:
+        refuse_too_small(argument, screen.session.loaded)
         await screen.changes.reload(msgspec.structs.replace(screen.session.load, budget=argument))
+
+
+def refuse_too_small(wish: str, loaded: Loaded | None) -> None:
+    """Raise UsageError or FitError for a budget that is known not to work, before the model is let go."""
+    from ebbtide.engine.memory.budget import mib, parse_budget  # after the first paint
+
+    budget = parse_budget(wish)
+    least = loaded.smallest_budget_bytes if loaded is not None else 0
+    if budget.kind == "bytes" and budget.value < least:
+        raise FitError(
+            f"A budget of {wish} is too small for this model.",
+            hint=f"Write /budget {mib(least)} or more. The model stays loaded as it was.",
+        )
+
+
+async def ctx(screen: "ChatScreen", argument: str) -> None:
+    """Load the model again with another context; the chat stays."""
+    loaded, load = screen.session.loaded, screen.session.load
+    longest = loaded.model_ctx if loaded is not None else 0
+    if not argument:
+        now = f"The context is {loaded.ctx:,} tokens" if loaded is not None else "No model is loaded"
+        most = f", of {longest:,} that the model can have" if longest else ""
+        screen.note(f"{now}{most}. Change it with: /ctx 8192", passing=True)
+        return
+    digits = argument.replace(",", "")
+    if not digits.isascii() or not digits.isdecimal():
+        raise UsageError(f"{argument!r} is not a number of tokens", hint="Write a number, such as /ctx 8192.")
+    if longest and int(digits) > longest:
+        raise UsageError(
+            f"This model's context is {longest:,} tokens at most.", hint=f"Write /ctx {longest} or less."
+        )
+    await screen.changes.reload(msgspec.structs.replace(load, ctx=int(digits)))
 
 
 async def pack(screen: "ChatScreen", argument: str) -> None:
@@ -97,6 +131,7 @@ def _preset_names(screen: "ChatScreen") -> list[str]:
 COMMANDS = [
     Command("model", "load another model", "model", model, "[MODEL]", key="F4", aliases=("models",)),
     Command("budget", "load again with another memory budget", "model", budget, "SIZE"),
+    Command("ctx", "load again with another context", "model", ctx, "TOKENS"),
     Command("pack", "make a pack of this model (paging from disk)", "model", pack),
     Command(
         "system",

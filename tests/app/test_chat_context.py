@@ -1,8 +1,10 @@
 """A full context: nothing is left out silently; each way out is a choice, the gentle one can be undone."""
 
+import pytest
 from textual.pilot import Pilot
 
 from ebbtide.app.context_choice import messages_to_leave_out
+from ebbtide.app.phase import Phase
 from ebbtide.app.screens.chat import ChatScreen
 from ebbtide.app.screens.picker import Picker
 from tests.helpers.chat_host import (
@@ -94,16 +96,93 @@ async def test_an_answer_that_the_context_cut_off_can_be_made_again_with_more_ro
         assert messages_to_leave_out(screen_of(pilot).session) == 2
 
 
-async def test_a_question_too_long_for_any_chat_can_only_be_edited() -> None:
-    async with chat_app(Script(ctx=40, request_failure=FULL)).run_test(size=(100, 40)) as pilot:
-        await ready(pilot)
-        await ask(pilot, "long " * 100)
-        await until(pilot, lambda: isinstance(pilot.app.screen, Picker))
-        text = await shown(pilot, "The context is full", "Edit the last question")
-        assert "Ask in a new chat" not in text and "Leave the oldest" not in text
-        press(pilot, "escape")
+LONG = "long " * 100
+ALONE = ["the question alone has 500 tokens and the context holds 40", "Shorten it.", "5", "500"]
+
+
+async def too_long(pilot: Pilot[None]) -> str:
+    """Ask what alone is longer than the context; returns the screen with the choice."""
+    await ready(pilot)
+    await ask(pilot, LONG)
+    await until(pilot, lambda: isinstance(pilot.app.screen, Picker))
+    return await shown(pilot, "The question alone (500 tokens) is larger than the context (40)")
+
+
+async def test_a_question_too_long_for_any_chat_can_be_shortened() -> None:
+    async with chat_app(Script(ctx=40, request_failure=ALONE)).run_test(size=(100, 40)) as pilot:
+        text = await too_long(pilot)
+        assert "Back to the prompt" in text and "the text is kept" in text
+        assert not any(way in text for way in ("new chat", "Leave the oldest", "Load again"))
+        press(pilot, "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
-        assert prompt_of(pilot).text.startswith("long long")
+        await written(pilot, LONG)
+        assert contents(pilot) == []
+
+
+async def test_where_the_model_can_a_larger_context_takes_it() -> None:
+    script = Script(ctx=40, request_failure=ALONE, fail_below_ctx=1000, model_ctx=8192, answer="ok")
+    async with chat_app(script).run_test(size=(100, 40)) as pilot:
+        text = await too_long(pilot)
+        assert "Load again with a context of 1,024 tokens" in text and "Back to the prompt" in text
+        press(pilot, "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
+        await until(pilot, lambda: contents(pilot) == [LONG, "ok"])
+        session = screen_of(pilot).session
+        assert session.load.ctx == 1024 and session.loaded is not None and session.loaded.ctx == 1024
+        await written(pilot, "")
+
+
+async def test_a_prompt_that_does_not_fit_says_so_before_it_is_sent() -> None:
+    async with chat_app(Script(ctx=60)).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        prompt_of(pilot).text = "x" * 60
+        await shown(pilot, "60 tokens: more than the whole context (60)", "context 0 + 60 / 60 too long")
+        prompt_of(pilot).text = "x"
+        await shown(pilot, "context 0 / 60", without=["too long", "more than"])
+        await answered(pilot, "one two three")
+        prompt_of(pilot).text = "x" * 55
+        await shown(pilot, "55 tokens: the context has room for 52", "context 8 + 55 / 60 too long")
+
+
+async def test_the_context_can_be_changed_but_not_beyond_the_model() -> None:
+    async with chat_app(Script(model_ctx=8192)).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "/ctx")
+        await shown(pilot, "The context is 4,096 tokens, of 8,192 that the model can have.")
+        life = screen_of(pilot).session.model.life
+        for wish, words in {"9000": "8,192 tokens at most", "many": "not a number of tokens"}.items():
+            await ask(pilot, f"/ctx {wish}")
+            await shown(pilot, words)
+        assert screen_of(pilot).session.model.life == life
+        await ask(pilot, "/ctx 8,192")
+        await shown(pilot, "/ 8,192")
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ("5MiB", ["A budget of 5MiB is too small", "/budget 112MiB or more", "stays loaded"]),
+        ("0", ["A budget of 0", "leaves nothing"]),
+        ("200%", ["more than all experts"]),
+    ],
+)
+async def test_a_budget_that_cannot_work_is_refused_before_the_model_is_let_go(
+    wish: str, words: list[str]
+) -> None:
+    async with chat_app(Script(smallest_budget_bytes=112 << 20)).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        session = screen_of(pilot).session
+        life = session.model.life
+        await ask(pilot, f"/budget {wish}")
+        text = await shown(pilot, *words)
+        assert "--budget" not in text
+        assert (session.model.life, session.phase, session.load.budget) == (life, Phase.READY, "auto")
+
+
+async def test_what_the_engine_advises_is_said_in_the_chats_own_words() -> None:
+    failure = ["A budget of 1GB is too small.", "Give --budget 2GB or more, or --ctx 512 or less.", "4"]
+    async with chat_app(Script(load_failure=failure)).run_test(size=(100, 40)) as pilot:
+        await shown(pilot, "Give /budget 2GB or more, or /ctx 512 or less.")
 
 
 async def test_the_meter_says_when_little_is_left() -> None:

@@ -180,3 +180,36 @@ def test_a_damaged_expert_fails_the_request_and_the_pack_is_made_again(tmp_path:
     assert not of(events, m.Finished) and failed.exit_code == 3 and failed.request_id == 1
     assert "of layer 0 (gate_up)" in failed.message and "load the model again" in failed.hint
     assert of(run(load(path, budget="0%"), generate()), m.Finished)[0].token_ids == good.token_ids
+
+
+LONG_QUESTION, LONGER_QUESTION = (m.Turn("user", "one two three\n" * count) for count in (22, 200))
+SHORT_TURNS = [m.Turn("user", "hello " * 20), m.Turn("assistant", "hello " * 20)]
+
+
+@pytest.mark.parametrize(
+    ("ctx", "turns", "what", "ways"),
+    [
+        (128, [LONG_QUESTION], "the question alone", "Shorten it, or load the model with a larger --ctx."),
+        (128, [*SHORT_TURNS, LONG_QUESTION], "the question alone", "Shorten it, or load"),
+        (128, [*SHORT_TURNS, m.Turn("user", "hello")], "the prompt", "start a new chat, or load"),
+        (512, [LONGER_QUESTION], "the question alone", "Shorten it: this model's context is no longer."),
+    ],
+)
+def test_a_prompt_that_is_too_long_says_what_is_and_what_helps(
+    mixtral: Path, ctx: int, turns: list[m.Turn], what: str, ways: str
+) -> None:
+    (failed,) = of(run(load(mixtral, ctx=ctx), generate(text=None, turns=turns)), m.Failed)
+    assert failed.exit_code == 5 and failed.message.startswith(what) and ways in failed.hint
+    assert failed.message.endswith(f" and the context holds {ctx:,}")
+    alone = what == "the question alone"
+    assert (failed.question_tokens > ctx) is alone
+    assert not alone or f" {failed.question_tokens:,} tokens" in failed.message
+
+
+def test_a_loaded_model_says_its_own_context_and_the_smallest_budget_that_works(mixtral: Path) -> None:
+    (loaded,) = of(run(load(mixtral, ctx=128)), m.Loaded)
+    assert (loaded.ctx, loaded.model_ctx) == (128, 512)
+    least = loaded.smallest_budget_bytes
+    assert of(run(load(mixtral, ctx=128, budget=str(least))), m.Loaded)
+    (failed,) = of(run(load(mixtral, ctx=128, budget=str(least - 1))), m.Failed)
+    assert failed.exit_code == 4 and "too small" in failed.message

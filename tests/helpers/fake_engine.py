@@ -65,13 +65,17 @@ class Script(msgspec.Struct, frozen=True):
     load_failure: list[str] = []
     """message, hint, exit code"""
     request_failure: list[str] = []
-    """message, hint, exit code"""
+    """message, hint, exit code; tokens of the question, if it alone is too long"""
     fail_when_turns: int = 0
     """Only chats of at least so many turns fail."""
     fail_after_tokens: int = 0
     """The failure comes after so many tokens of the answer."""
     finish_reason: FinishReason = "stop"
     ctx: int = 4096
+    model_ctx: int = 0
+    smallest_budget_bytes: int = 0
+    fail_below_ctx: int = 0
+    """Requests fail only while the context is smaller; 0 = always."""
     counts: bool = True
     """A `Count` is answered at once, with a token for each character; else never."""
     opens_thinking: bool = False
@@ -148,6 +152,7 @@ class FakeEngine:
         self.inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self.cancelled: set[int] = set()
         self.pinned: set[tuple[int, int]] = set()
+        self.ctx = 0
         self.writing = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -200,12 +205,13 @@ class FakeEngine:
         if self.script.load_failure:
             self.emit(failure(0, self.script.load_failure))
             return
+        self.ctx = load.ctx or self.script.ctx
         name = load.path.rsplit("/", 1)[-1].removesuffix(".gguf")
         self.emit(
             Loaded(
                 name=name,
                 architecture="llama",
-                ctx=load.ctx or self.script.ctx,
+                ctx=self.ctx,
                 vocabulary=49152,
                 layers=LAYERS,
                 experts=EXPERTS,
@@ -215,6 +221,8 @@ class FakeEngine:
                 memory=memory(self.script),
                 notices=self.script.notices,
                 opens_thinking=self.script.opens_thinking,
+                model_ctx=self.script.model_ctx,
+                smallest_budget_bytes=self.script.smallest_budget_bytes,
             )
         )
 
@@ -260,6 +268,7 @@ class FakeEngine:
             bool(self.script.request_failure)
             and number == self.script.fail_after_tokens
             and len(request.turns) >= self.script.fail_when_turns
+            and not 0 < self.script.fail_below_ctx <= self.ctx
         )
         if due:
             self.emit(failure(request.request_id, self.script.request_failure))
@@ -316,7 +325,9 @@ class FakeEngine:
 
 
 def failure(request_id: int, parts: list[str]) -> Failed:
-    return Failed(request_id, parts[0], parts[1], int(parts[2]), detail="Traceback of the fake engine")
+    tokens = int(parts[3]) if len(parts) > 3 else 0
+    detail = "Traceback of the fake engine"
+    return Failed(request_id, parts[0], parts[1], int(parts[2]), detail, question_tokens=tokens)
 
 
 def split_words(text: str) -> list[str]:
