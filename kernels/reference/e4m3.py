@@ -32,7 +32,7 @@ def scale_of(byte: U8) -> F32:
 
 
 def encode(x: F32) -> tuple[U8, U8]:
-    """(codes u8[..., n], scales u8[...]) of vectors x f32[..., n]; a vector that is not finite has codes 0."""
+    """(codes u8[..., n], scales u8[...]) of vectors x f32[..., n]; one that is not finite has codes 0."""
     byte = scale_byte(x)
     inverse = ((254 - byte.astype(np.int32)).clip(0) << 23).astype(np.uint32).view(np.float32)
     finite = np.where(byte[..., None] == NOT_FINITE, np.float32(0), x).astype(np.float32)
@@ -47,7 +47,8 @@ def code_of(x: F32) -> U8:
     shifted = (size.view(np.float32) + _SUBNORMAL_STEP).view(np.uint32)
     small = shifted - _SUBNORMAL_STEP.view(np.uint32)
     code = np.where(size < np.float32(2.0**-6).view(np.uint32), small, normal)
-    return (code | (bits >> 24) & np.uint32(0x80)).astype(np.uint8)
+    codes: U8 = (code | (bits >> 24) & np.uint32(0x80)).astype(np.uint8)
+    return codes
 
 
 def code_values() -> F32:
