@@ -86,10 +86,10 @@ class HostRoom:
     """This process's memory and processors."""
 
     host_bytes = 0
-    notices: tuple[str, ...] = ()
 
-    def __init__(self, ops: Ops) -> None:
+    def __init__(self, ops: Ops, notice: str = "") -> None:
         self._ops = ops
+        self.notices = (notice,) if notice else ()
         self.isa, self.threads = ops.name, ops.threads
         self.home: Home = HostHome()
         self.slabs: SlabMemory = HostSlabs()

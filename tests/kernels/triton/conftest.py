@@ -2,43 +2,16 @@
 reference.
 """
 
-import importlib.util
-import os
-import platform
-import sys
 from collections import defaultdict
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 
-os.environ["TRITON_INTERPRET"] = "1"  # read when triton is imported; nothing else in the suite imports it
+from tests.helpers.triton_interpreter import IS_MISSING
 
-HAS_WHEEL = sys.platform == "linux" and platform.machine() == "x86_64"
-if not HAS_WHEEL and importlib.util.find_spec("triton") is None:
+if IS_MISSING:
     collect_ignore_glob = ["test_[!p]*.py"]  # all but test_platform.py, which says why
-
-if importlib.util.find_spec("triton") is not None:
-    import triton.language as tl
-    from triton.runtime import interpreter
-
-    patch_language = interpreter._patch_lang
-    modules = [SimpleNamespace(__globals__={"language": language}) for language in (tl, tl.core)]
-
-    def patch_once(kernel: Any) -> SimpleNamespace:
-        """Patch what kernels see and what the functions that come with Triton see."""
-        scopes = [patch_language(module) for module in modules]
-        return SimpleNamespace(restore=lambda: [scope.restore() for scope in reversed(scopes)])
-
-    def call_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """A function called by a kernel. As it is, the interpreter patches `tl` anew for every such call,
-        which takes nearly all of the time; here the launch has done so for all of them."""
-        return self.rewrite()(*args, **kwargs)
-
-    interpreter._patch_lang = patch_once
-    interpreter.InterpretedFunction.__call__ = call_helper
 
 WORST: dict[str, list[float]] = defaultdict(list)
 Compare = Callable[..., None]

@@ -1,0 +1,55 @@
+"""A card as torch and Triton see it: tensors over memory of the driver's, the stream that kernels run on."""
+
+from typing import Any, Protocol
+
+import torch
+
+from ebbtide.kernels.triton.scatter import scatter
+from ebbtide.kernels.triton.stream import CudaStream, Stream
+
+
+class TorchSide(Protocol):
+    """What is torch's about a card; `stream_handle` is the driver's name of `stream`."""
+
+    device: torch.device
+    stream_handle: int
+    stream: Stream
+
+    def wrap(self, address: int, nbytes: int) -> torch.Tensor:
+        """u8 tensor over memory that lives as long as it."""
+        ...
+
+    def scatter(self, stream: int, staged: int, pages: int, page_bytes: int) -> None:
+        """Launch the copy that `Lanes.scatter` describes on a stream of the driver's."""
+        ...
+
+
+class _Memory:
+    """Memory that torch takes over without a copy."""
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.__cuda_array_interface__: dict[str, Any] = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+        }
+
+
+class CudaSide:
+    """See `TorchSide`. Making it makes the card's context, and torch's current device on this thread."""
+
+    def __init__(self, index: int) -> None:
+        self.device = torch.device("cuda", index)
+        torch.cuda.set_device(self.device)
+        self.stream: Stream = CudaStream(self.device)
+        self.stream_handle = int(torch.cuda.current_stream(self.device).cuda_stream)
+
+    def wrap(self, address: int, nbytes: int) -> torch.Tensor:
+        """See `TorchSide.wrap`."""
+        return torch.as_tensor(_Memory(address, nbytes), device=self.device)
+
+    def scatter(self, stream: int, staged: int, pages: int, page_bytes: int) -> None:
+        """See `TorchSide.scatter`."""
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self.device)):
+            scatter(staged, pages, page_bytes, self.device)
