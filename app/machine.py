@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ebbtide.engine.device.describe import CardFacts, describe_cards
 from ebbtide.engine.disk import free_bytes
 
 INSTRUCTION_SETS = (
@@ -49,6 +50,11 @@ class Machine:
     compiler: str | None
     gpu: str | None
     gpu_driver: str | None
+    cuda: str | None
+    """The newest CUDA that the driver runs; None without a driver."""
+    cards: list[CardFacts]
+    cards_problem: str
+    """Why the driver shows no card."""
     torch: str | None
     baseline: bool
     """Whether llama.cpp is installed for comparisons."""
@@ -63,6 +69,7 @@ def describe_machine(folder: Path) -> Machine:
 
     memory = psutil.virtual_memory()
     place = existing_parent(folder)
+    found = describe_cards()
     return Machine(
         cpu=cpu_name(),
         instruction_sets=instruction_sets(),
@@ -77,6 +84,9 @@ def describe_machine(folder: Path) -> Machine:
         compiler=next((name for name in ("c++", "g++", "clang++", "cl") if shutil.which(name)), None),
         gpu=gpu_name(),
         gpu_driver=gpu_driver(),
+        cuda=found.cuda,
+        cards=found.cards,
+        cards_problem=found.problem,
         torch=_version_of("torch"),
         baseline=importlib.util.find_spec("llama_cpp") is not None,
     )

@@ -66,6 +66,7 @@ class EngineFlags:
             policy=self.policy if self.policy is not None else engine.policy,
             quality=self.quality,
             kv=self.kv,
+            device=self.device,
             pack=self.pack,  # type: ignore[arg-type]  # click has checked the choice
             cache_dir=cache_dir,
         )
@@ -73,7 +74,6 @@ class EngineFlags:
     def _refuse_later_steps(self) -> None:
         refuse("--quality", self.quality, {"exact"})
         refuse("--kv", self.kv, {"bf16"})
-        refuse("--device", self.device, {"auto", "cpu"})
         refuse("--miss", self.miss, {"fetch"})
         refuse("--prefetch", self.prefetch, {False})
         refuse("--resize", self.resize, {None})
@@ -113,7 +113,12 @@ _ENGINE_OPTIONS = [
     click.option("--kv", type=click.Choice(["bf16", "fp8"]), default="bf16", hidden=True),
     _THREADS,
     _ISA,
-    click.option("--device", default="auto", hidden=True),
+    click.option(
+        "--device",
+        default="auto",
+        metavar="auto|cpu|cuda:N",
+        help="Where it computes: a card, or the processor.",
+    ),
     click.option("--policy", help="Which expert gives way first: lru or lfu."),
     click.option("--miss", type=click.Choice(["fetch", "cpu", "auto"]), default="fetch", hidden=True),
     click.option("--prefetch", is_flag=True, hidden=True),

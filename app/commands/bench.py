@@ -78,7 +78,7 @@ def machine_object(loaded: Loaded) -> dict[str, Any]:
         "cpu": cpu_name(),
         "isa": loaded.isa,
         "threads": loaded.threads,
-        "stream_bytes_per_s": measure_stream_rate(loaded.threads),
+        "stream_bytes_per_s": measure_stream_rate(max(loaded.threads, 1)),
         "gpu": gpu_name(),
     }
 

@@ -44,8 +44,6 @@ def machine_lines(machine: Machine) -> list[str]:
     limit = machine.memory_limit_bytes
     limited = f", limited to {format_bytes(limit)}" if limit is not None else ""
     isa = " ".join(machine.instruction_sets) or "not known on this system"
-    driver = machine.gpu_driver
-    gpu = f"{machine.gpu or 'a card'}, driver {driver}" if driver else "none with a driver"
     free = machine.disk_free_bytes
     rows = {
         "cpu": machine.cpu,
@@ -59,11 +57,28 @@ def machine_lines(machine: Machine) -> list[str]:
         "direct reads": "work" if machine.direct_io else "do not work here: reads go through the page cache",
         "kernels": machine.kernels or "not compiled: the slow reference in torch is used",
         "compiler": machine.compiler or "none found",
-        "gpu": f"{gpu} (this version computes on the CPU)",
-        "torch": machine.torch or "not installed (only the reference needs it)",
+        **card_rows(machine),
+        "torch": machine.torch or "not installed (only the reference and cards need it)",
         "llama.cpp": "installed, for comparisons" if machine.baseline else "not installed (extra: baseline)",
     }
     return [f"{name:<14}{safe_line(text)}" for name, text in rows.items()]
+
+
+def card_rows(machine: Machine) -> dict[str, str]:
+    """A row for the driver and one for each card, with the reason why one is not used."""
+    if machine.cuda is None:
+        module = f"driver {machine.gpu_driver}, which shows no card" if machine.gpu_driver else ""
+        return {"gpu": machine.cards_problem or module or "none with a driver"}
+    version = f"{machine.gpu_driver}, " if machine.gpu_driver else ""
+    rows = {"gpu driver": f"{version}runs CUDA {machine.cuda}"}
+    for card in machine.cards:
+        free = "free memory unknown" if card.free_bytes is None else f"{format_bytes(card.free_bytes)} free"
+        kind = "shared with the processor, " if card.integrated else ""
+        facts = f"{card.name}, {format_bytes(card.memory_bytes)} ({kind}{free}), capability {card.capability}"
+        rows[f"cuda:{card.index}"] = f"{facts}, {card.uuid}" + (
+            f"; not used: {card.problem}" if card.problem else ""
+        )
+    return rows or {"gpu": "none"}
 
 
 def usable_bytes(machine: Machine) -> int:

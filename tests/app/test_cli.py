@@ -91,7 +91,6 @@ def test_the_engines_traceback_is_shown_with_debug_only(cli: Cli, model: str) ->
     [
         ["--kv", "fp8"],
         ["--quality", "fast"],
-        ["--device", "cuda:0"],
         ["--miss", "auto"],
         ["--prefetch"],
         ["--resize", "pages"],
@@ -108,7 +107,7 @@ def test_flags_of_later_versions_are_refused_by_name(cli: Cli, model: str, flags
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_no_flag_that_is_refused(cli: Cli, command: str) -> None:
     shown = cli(command, "--help").out.split()
-    refused = "--quality --kv --device --miss --resize --emulate --record --arm --bits --task --width"
+    refused = "--quality --kv --miss --resize --emulate --record --arm --bits --task --width"
     assert shown and not set(refused.split()) & set(shown)
 
 

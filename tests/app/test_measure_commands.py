@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 from ebbtide.app import machine
 from ebbtide.app.bench_text import words_of
 from ebbtide.app.commands.bench import spread
-from ebbtide.app.commands.doctor import outlook, usable_bytes
+from ebbtide.app.commands.doctor import card_rows, outlook, usable_bytes
 from ebbtide.app.commands.evaluate import average_bits, perplexity, split_chunks
 from ebbtide.app.machine import describe_machine, existing_parent
 from ebbtide.app.model_facts import ModelFacts
+from ebbtide.engine.device.describe import CardFacts
 from ebbtide.engine.messages import Memory
 from tests.helpers.app_types import Cli
 
@@ -107,6 +109,20 @@ def test_doctor_and_its_json(cli: Cli) -> None:
     assert "direct reads" in cli("doctor").out
     described = json.loads(cli("doctor", "--json").out)["machine"]
     assert described["threads"] >= 1 and described["memory_bytes"] > 0
+
+
+def test_doctor_lists_cards(tmp_path: Path) -> None:
+    here = replace(describe_machine(tmp_path), gpu_driver="560.1", cuda=None, cards=[], cards_problem="")
+    assert card_rows(replace(here, gpu_driver=None)) == {"gpu": "none with a driver"}
+    assert "shows no card" in card_rows(here)["gpu"]
+    assert card_rows(replace(here, cards_problem="cuInit: unknown error"))["gpu"] == "cuInit: unknown error"
+    card = CardFacts(0, "RTX 3060", "0f0e0d0c-aaaa", "8.6", 12 << 30, 9 << 30, False, "")
+    old = replace(card, index=1, name="GTX 1080", free_bytes=None, problem="too old")
+    rows = card_rows(replace(here, cuda="12.6", cards=[card, old]))
+    assert rows["gpu driver"] == "560.1, runs CUDA 12.6"
+    assert all(part in rows["cuda:0"] for part in ("RTX 3060", "12.0 GiB", "9.0 GiB free", "8.6", "0f0e0d0c"))
+    assert "free memory unknown" in rows["cuda:1"] and rows["cuda:1"].endswith("not used: too old")
+    assert json.dumps(replace(here, cards=[card]).as_object()["cards"])
 
 
 @pytest.mark.parametrize("command", ["show", "doctor", "pack"])

@@ -1,4 +1,4 @@
-"""Triton's interpreter, for tests of kernels on CPU tensors. Import it before anything that imports Triton."""
+"""Triton's interpreter, for tests on CPU tensors. Import it before anything that imports Triton."""
 
 import importlib.util
 import os
