@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -141,21 +141,28 @@ def run(command: list[str]) -> None:
         print(done.stderr.strip(), file=sys.stderr)
 
 
-def compile_one(compiler: Compiler, source: Path, headers: str, work: Path) -> Path:
-    """Object file of `source`, compiled unless an object of the same content, headers and flags is there."""
+def object_path(compiler: Compiler, source: Path, headers: str, work: Path) -> Path:
+    """Where the object of `source` lies; its name tells content, headers, compiler and flags."""
     recipe = " ".join(compile_command(compiler, Path(source.name), Path("object")))
     key = digest(source.read_bytes(), headers, compiler.version, recipe)
-    target = work / f"{source.stem}-{key}.o"
+    return work / f"{source.stem}-{key}.o"
+
+
+def compile_one(compiler: Compiler, source: Path, target: Path) -> Path:
+    """Compiles `source` to `target`, unless that is there already."""
     if not target.exists():
-        scratch = work / f"{target.stem}.{os.getpid()}.o"
+        scratch = target.with_name(f"{target.stem}.{os.getpid()}.o")
         run(compile_command(compiler, source, scratch))
         scratch.replace(target)
     return target
 
 
-def build(root: Path = ROOT, *, force: bool = False) -> Path | None:
+def build(
+    root: Path = ROOT, *, force: bool = False, begins: Callable[[int], None] = lambda count: None
+) -> Path | None:
     """Builds the library if anything changed since it was last built here.
 
+    `begins` hears how many files are going to be compiled, if any is: that takes a minute or more.
     Returns its path, or None without a compiler (the torch reference then does the work). Raises BuildError
     when the compiler fails. Two builds at once are safe: every file appears by an atomic rename.
     """
@@ -168,7 +175,10 @@ def build(root: Path = ROOT, *, force: bool = False) -> Path | None:
     work.mkdir(parents=True, exist_ok=True)
     headers = digest(*(path.read_bytes() for path in sorted((root / SOURCE_DIR).glob("*.h*"))))
     with ThreadPoolExecutor(PARALLEL) as pool:
-        objects = list(pool.map(lambda unit: compile_one(compiler, unit, headers, work), units))
+        targets = [object_path(compiler, unit, headers, work) for unit in units]
+        if missing := sum(not target.exists() for target in targets):
+            begins(missing)
+        objects = list(pool.map(lambda pair: compile_one(compiler, *pair), zip(units, targets, strict=True)))
     recipe = " ".join(link_command(compiler, [Path(path.name) for path in objects], Path(library.name)))
     stamp, key = work / "linked", digest(compiler.version, recipe)
     if not (library.exists() and stamp.exists() and stamp.read_text() == key):

@@ -82,7 +82,7 @@ def prepare(*, with_tests: bool) -> Venv:
                 venv.create()
         with step("choosing a build of torch"):
             setup_torch.install(venv)
-    compile_kernels(tell=not fresh)
+    compile_kernels()
     if not fresh:
         with step(
             "installing ebbtide and its libraries" + (", and what its tests need" if with_tests else "")
@@ -95,15 +95,26 @@ def prepare(*, with_tests: bool) -> Venv:
     return venv
 
 
-def compile_kernels(build: Callable[[], Path | None] = build_kernels.build, *, tell: bool = True) -> None:
-    """Compiles the C++ kernels if their sources changed; without a compiler, says what that costs."""
-    if tell:
-        say("compiling the C++ kernels")
+def compile_kernels(build: Callable[..., Path | None] = build_kernels.build) -> None:
+    """Compiles the C++ kernels if their sources changed, and says so; without a compiler, says what it costs.
+
+    `build` is called as `build_kernels.build` with `begins`.
+    """
+    began = 0.0
+
+    def begins(count: int) -> None:
+        nonlocal began
+        began = time.monotonic()
+        files = "1 file" if count == 1 else f"{count} files"
+        say(f"compiling the C++ kernels ({files}; about a minute on two cores)")
+
     try:
-        library = build()
+        library = build(begins=begins)
     except build_kernels.BuildError as error:
         remedy = "Choose another compiler, as in CXX=clang++, and start again."
         raise SetupError(f"Compiling the C++ kernels failed:\n{error}", remedy) from error
+    if began and library is not None:
+        say(f"  done in {time.monotonic() - began:.0f} s")
     if library is None:
         say("no C++ compiler found: the much slower torch kernels will be used")
         say("  install one (Debian: g++, macOS: xcode-select --install) and start again")

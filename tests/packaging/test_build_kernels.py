@@ -49,6 +49,13 @@ def test_a_second_build_compiles_and_links_nothing(checkout: Path) -> None:
 
 
 @needs_compiler
+def test_whoever_waits_hears_how_much_is_compiled_before_it_is(checkout: Path) -> None:
+    counts: list[int] = []
+    build_kernels.build(checkout, begins=counts.append)
+    build_kernels.build(checkout, begins=counts.append)
+    assert counts == [len(build_kernels.sources(checkout))]
+
+
 def test_an_edited_source_is_compiled_alone(checkout: Path) -> None:
     build_kernels.build(checkout)
     before = objects(checkout)

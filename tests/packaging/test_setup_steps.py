@@ -1,5 +1,6 @@
 """What set-up does on a first start, a second start, and after a change."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import build_kernels
@@ -53,7 +54,7 @@ def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     monkeypatch.setattr(Venv, "create", lambda venv: record.create(venv))
     monkeypatch.setattr(Venv, "pip", lambda venv, *arguments, **_: record.pip(*arguments))
     monkeypatch.setattr(setup_torch, "install", lambda venv: record.note("torch"))
-    monkeypatch.setattr(setup_steps, "compile_kernels", lambda tell: record.note("kernels"))
+    monkeypatch.setattr(setup_steps, "compile_kernels", lambda: record.note("kernels"))
     monkeypatch.setattr(build_kernels, "find_compiler", lambda: build_kernels.Compiler(("c++",), "1"))
     return record
 
@@ -145,12 +146,34 @@ def test_a_damaged_stamp_is_no_stamp(tmp_path: Path, damage: str) -> None:
 
 
 def test_kernels_without_a_compiler_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    setup_steps.compile_kernels(lambda: None)
+    setup_steps.compile_kernels(lambda begins: None)
     assert "install one" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("count", "words"), [(1, "(1 file;"), (7, "(7 files;")])
+def test_while_kernels_are_compiled_it_says_so(
+    capsys: pytest.CaptureFixture[str], count: int, words: str
+) -> None:
+    before = ""
+
+    def build(begins: Callable[[int], None]) -> Path:
+        nonlocal before
+        begins(count)
+        before = capsys.readouterr().err
+        return Path("library.so")
+
+    setup_steps.compile_kernels(build)
+    assert "compiling the C++ kernels" in before and words in before and "minute" in before
+    assert "done in 0 s" in capsys.readouterr().err
+
+
+def test_kernels_that_are_compiled_are_no_news(capsys: pytest.CaptureFixture[str]) -> None:
+    setup_steps.compile_kernels(lambda begins: Path("library.so"))
+    assert capsys.readouterr().err == ""
+
+
 def test_kernels_that_do_not_compile_are_a_failure() -> None:
-    def fail() -> Path | None:
+    def fail(begins: Callable[[int], None]) -> Path | None:
         raise build_kernels.BuildError("linear.cpp:3: error")
 
     with pytest.raises(SetupError, match=r"linear\.cpp:3"):
