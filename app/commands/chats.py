@@ -70,8 +70,9 @@ def show(context: AppContext, chat_id: str, as_json: bool) -> None:
 @click.argument("chat_id", metavar="ID")
 @click.option("--format", "kind", type=click.Choice(["md", "json"]), default="md", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="File or folder; left out, standard output.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
 @click.pass_obj
-def export(context: AppContext, chat_id: str, kind: str, out: Path | None) -> None:
+def export(context: AppContext, chat_id: str, kind: str, out: Path | None, force: bool) -> None:
     """Write a chat as Markdown (the branch that is shown) or as JSON (everything, and readable again)."""
     from ebbtide.app.store import file_name
 
@@ -83,7 +84,12 @@ def export(context: AppContext, chat_id: str, kind: str, out: Path | None) -> No
         return
     target = out / file_name(chat, kind) if out.is_dir() else out
     try:
-        target.write_text(text, encoding="utf-8", newline="\n")
+        with target.open("w" if force else "x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise UsageError(
+            f"{target} is there already", hint="Choose another --out, or add --force to write over it."
+        ) from error
     except OSError as error:
         reason = error.strerror or error
         raise UsageError(f"{target} cannot be written: {reason}", hint="Choose another --out.") from error

@@ -24,6 +24,8 @@ def export_markdown(store: ChatStore, chat_id: str) -> str:
         parts += ["## System", _closed(chat.system)]
     for message in store.path(chat.head_id):
         parts += _turn(message)
+    for question in store.load_queue(chat_id):
+        parts += ["## You", _closed(question), "*This question waits: it was not sent yet.*"]
     return "\n\n".join(parts) + "\n"
 
 

@@ -12,7 +12,8 @@
       "usage": {"prompt", "cached", "completion"} | null,
       "timings": {"load_s", "first_token_s", "prefill_tok_s", "decode_tok_s", "max_gap_s"} | null,
       "created_ms", "updated_ms"
-  }]
+  }],
+  "queued": questions that wait to be sent, the next one first: [text]
 }
 
 The text is ASCII: other characters are escaped. Fields that a reader does not know are to be passed over; a
@@ -71,6 +72,7 @@ class FileChat(msgspec.Struct):
     system: str = ""
     created_ms: Milliseconds = 0
     updated_ms: Milliseconds = 0
+    queued: list[str] = []
 
 
 def export_json(store: ChatStore, chat_id: str) -> str:
@@ -88,6 +90,7 @@ def export_json(store: ChatStore, chat_id: str) -> str:
         system=chat.system,
         created_ms=chat.created_ms,
         updated_ms=chat.updated_ms,
+        queued=store.load_queue(chat_id),
     )
     return json.dumps(msgspec.to_builtins(file), indent=2) + "\n"
 
@@ -107,7 +110,10 @@ def import_json(store: ChatStore, text: str | bytes) -> Chat:
         message_count=len(file.messages),
         is_named=bool(file.title),
     )
-    return store.add_chat(chat, [_from_file(message) for message in file.messages], file.head)
+    added = store.add_chat(chat, [_from_file(message) for message in file.messages], file.head)
+    if file.queued:
+        store.save_queue(added.id, file.queued)
+    return added
 
 
 def _read(text: str | bytes) -> FileChat:

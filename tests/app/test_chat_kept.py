@@ -147,6 +147,20 @@ async def test_export(store: ChatStore, kind: str, tmp_path: Path) -> None:
         assert all("You said: hello there" in path.read_text() for path in tmp_path.glob(f"*.{kind}"))
 
 
+async def test_an_export_holds_the_questions_that_wait(store: ChatStore, tmp_path: Path) -> None:
+    tools = ChatTools(folder=tmp_path)
+    async with app_with(store, Script(after_answer="hold"), tools=tools).run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "hello")
+        await shown(pilot, "You said: hello")
+        await ask(pilot, "and then?")
+        await until(pilot, lambda: screen_of(pilot).questions.queue.questions == ["and then?"])
+        await ask(pilot, "/export md")
+        await until(pilot, lambda: len(list(tmp_path.glob("*.md"))) == 1)
+    (path,) = tmp_path.glob("*.md")
+    assert "and then?\n\n*This question waits" in path.read_text()
+
+
 async def test_export_to_a_folder_and_to_a_name(
     store: ChatStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +218,7 @@ async def test_a_queue_stays_with_its_chat(store: ChatStore) -> None:
 
 async def test_the_context_of_a_chat_that_was_opened_is_estimated(store: ChatStore) -> None:
     chat = store.create_chat()
-    store.add_message(chat.id, None, "user", "x" * 3300)
+    store.add_message(chat.id, None, "user", "word " * 1000)
     async with app_with(store, tools=ChatTools(chat_id=chat.id)).run_test() as pilot:
         await shown(pilot, "context ~1,000 / 4,096")
         await answered(pilot, "and now?")

@@ -74,6 +74,26 @@ def test_export(cli: Cli, tmp_path: Path) -> None:
     assert (tmp_path / f"{chat_id}-sky-sea.md").read_text(encoding="utf-8").startswith("# Sky & sea\n")
 
 
+def test_an_export_never_writes_over_a_file_unless_it_is_told_to(cli: Cli, tmp_path: Path) -> None:
+    chat_id, file = add_chat("Sky"), tmp_path / "mine.md"
+    for out in (file, tmp_path):
+        there = file if out == file else tmp_path / f"{chat_id}-sky.md"
+        there.write_text("precious")
+        result = cli("chats", "export", chat_id, "--out", str(out))
+        assert result.code == 2 and "is there already" in result.err and "--force" in result.err
+        assert there.read_text() == "precious"
+        assert cli("chats", "export", chat_id, "--out", str(out), "--force").code == 0
+        assert there.read_text().startswith("# Sky\n")
+
+
+def test_an_export_holds_what_waits_in_the_queue(cli: Cli) -> None:
+    chat_id = add_chat("Sky")
+    with open_store(find_paths().chats) as store:
+        store.save_queue(chat_id, ["And at night?"])
+    assert "And at night?" in cli("chats", "export", chat_id).out
+    assert json.loads(cli("chats", "show", chat_id, "--json").out)["queued"] == ["And at night?"]
+
+
 def test_export_to_a_place_that_cannot_be_written(cli: Cli, tmp_path: Path) -> None:
     result = cli("chats", "export", add_chat(), "--out", str(tmp_path / "no" / "where.md"))
     assert result.code == 2 and "cannot be written" in result.err

@@ -77,6 +77,24 @@ def test_an_empty_chat_comes_back(store: ChatStore) -> None:
     assert copy.head_id is None and copy.message_count == 0
 
 
+def test_questions_that_wait_come_back(store: ChatStore) -> None:
+    chat = branched(store)
+    store.save_queue(chat.id, ["one", "two\x1b"])
+    copy = import_json(store, export_json(store, chat.id))
+    assert store.load_queue(copy.id) == store.load_queue(chat.id) != []
+    file = json.loads(export_json(store, chat.id))
+    del file["queued"]
+    assert store.load_queue(import_json(store, json.dumps(file)).id) == [], "of an older ebbtide"
+
+
+def test_questions_that_wait_are_in_the_markdown_as_such(store: ChatStore) -> None:
+    chat = branched(store)
+    store.save_queue(chat.id, ["```\nopen fence", "last\x1b"])
+    text = export_markdown(store, chat.id)
+    assert text.count("was not sent yet") == 2 and "\x1b" not in text
+    assert text.index("open fence\n```") < text.index("last")
+
+
 def test_unknown_fields_are_passed_over(store: ChatStore) -> None:
     file = json.loads(export_json(store, branched(store).id))
     file["colour"] = file["messages"][0]["colour"] = "red"
