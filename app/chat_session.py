@@ -279,6 +279,7 @@ class ChatSession:
 
     def _on_died(self, event: Died) -> None:
         self.error = event.error()
+        self.snapshot, self.memory = None, None
         self.counts.end()
         self.exchange.give_up()
         self.model.has_died()

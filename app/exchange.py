@@ -86,6 +86,11 @@ class Exchange:
         self.waiting = False
         self._taken_back = self._chat.withdraw() or self._taken_back
 
+    @property
+    def was_taken_back(self) -> bool:
+        """A question was withdrawn, and `take_back` has not given it out."""
+        return bool(self._taken_back)
+
     def take_back(self) -> str:
         """The text of a question that was withdrawn without a word of an answer; given out once."""
         text, self._taken_back = self._taken_back, ""

@@ -16,6 +16,7 @@ from ebbtide.engine.messages import (
     Loaded,
     Machine,
     Memory,
+    Progress,
     Residency,
     Snapshot,
 )
@@ -62,6 +63,8 @@ class PanelFeed:
             case Finished():
                 self.memory = event.memory
                 self.first_token_s = event.timings.first_token_s or None
+            case Progress():
+                self.memory = self.residency = None  # another load has begun: what was loaded is gone
             case Died():
                 self.end()
                 self.residency = self.machine = None

@@ -1,7 +1,9 @@
 """Where every byte is: the engine's memory and the machine's, as stacked bars with names and sizes."""
 
+from typing import NamedTuple
+
 from ebbtide.app.chat_text import MemoryPart
-from ebbtide.app.panel.accounts import engine_parts, machine_parts, process_account
+from ebbtide.app.panel.accounts import ProcessAccount, engine_parts, machine_parts, process_account
 from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.cell import LABEL, NONE, Row, blank, fill, text
 from ebbtide.app.panel.feed import PanelFeed
@@ -30,8 +32,22 @@ def legend(parts: list[MemoryPart], unit_bytes: int, digits: int, gap: int = 2) 
     return row
 
 
-class MemoryBars(Canvas):
-    """Four rows: the engine's bar, its legend, the machine's bar with legend, and how they reconcile."""
+class EngineMemory(NamedTuple):
+    """What the engine's bars are drawn from: its parts, and the budget in one unit."""
+
+    parts: list[MemoryPart]
+    unit_bytes: int
+    unit: str
+    digits: int
+    used: str
+    whole: str
+
+    def figure(self, nbytes: int) -> str:
+        return in_unit(nbytes, self.unit_bytes, self.digits)
+
+
+class Bars(Canvas):
+    """What the forms have in common: a sentence where there is no memory to show."""
 
     def __init__(self, feed: PanelFeed) -> None:
         super().__init__()
@@ -41,16 +57,33 @@ class MemoryBars(Canvas):
         memory = self._feed.memory
         if memory is None:
             return [text("No model is loaded yet.", LABEL)]
-        spare = self._feed.residency.spare_bytes if self._feed.residency is not None else 0
-        account = process_account(memory, self._feed.machine, spare)
-        parts = engine_parts(memory, account)
+        if not self._feed.alive:
+            return [text("The engine has ended: no memory is in use.", LABEL)]
         unit_bytes, unit, digits = unit_for(memory.budget_bytes)
         used = in_unit(memory.budget_bytes - memory.free_bytes, unit_bytes, digits)
-        total = text(f"  {used} of {in_unit(memory.budget_bytes, unit_bytes, digits)} {unit}")
-        bar = stacked(parts, width - NAME_CELLS - len(total))
-        names = legend(parts, unit_bytes, digits)
+        whole = in_unit(memory.budget_bytes, unit_bytes, digits)
+        parts = engine_parts(memory, self._account())
+        return self._shown(EngineMemory(parts, unit_bytes, unit, digits, used, whole), width)
+
+    def _shown(self, engine: EngineMemory, width: int) -> list[Row]:
+        raise NotImplementedError
+
+    def _account(self) -> ProcessAccount | None:
+        """The process as the ledger and the system see it; None until both have said something."""
+        memory, residency = self._feed.memory, self._feed.residency
+        spare = residency.spare_bytes if residency is not None else 0
+        return process_account(memory, self._feed.machine, spare) if memory is not None else None
+
+
+class MemoryBars(Bars):
+    """Four rows: the engine's bar, its legend, the machine's bar with legend, and how they reconcile."""
+
+    def _shown(self, engine: EngineMemory, width: int) -> list[Row]:
+        total = text(f"  {engine.used} of {engine.whole} {engine.unit}")
+        bar = stacked(engine.parts, width - NAME_CELLS - len(total))
+        names = legend(engine.parts, engine.unit_bytes, engine.digits)
         if len(names) + NAME_CELLS > width:
-            names = legend(parts, unit_bytes, digits, gap=1)
+            names = legend(engine.parts, engine.unit_bytes, engine.digits, gap=1)
         indent = NAME_CELLS if len(names) + NAME_CELLS <= width else 0
         return [
             [*text("memory".ljust(NAME_CELLS), LABEL), *bar, *total],
@@ -82,9 +115,7 @@ class MemoryBars(Canvas):
 
     def _reconciled(self, width: int) -> Row:
         """The system's figure for the process, as a sum of ours."""
-        memory, machine = self._feed.memory, self._feed.machine
-        spare = self._feed.residency.spare_bytes if self._feed.residency is not None else 0
-        account = process_account(memory, machine, spare) if memory is not None else None
+        machine, account = self._feed.machine, self._account()
         if account is None or machine is None:
             return []
         unit_bytes, unit, digits = unit_for(account.process_bytes)
@@ -106,34 +137,22 @@ class MemoryBars(Canvas):
         return text("process".ljust(NAME_CELLS) + words, LABEL)[:width]
 
 
-class SideBars(Canvas):
+class SideBars(Bars):
     """The same for a narrow column: one bar, its parts two a row, and the machine in a line."""
 
-    def __init__(self, feed: PanelFeed) -> None:
-        super().__init__()
-        self._feed = feed
-
-    def rows(self, width: int, height: int) -> list[Row]:
-        memory = self._feed.memory
-        if memory is None:
-            return [text("No model is loaded yet.", LABEL)]
-        spare = self._feed.residency.spare_bytes if self._feed.residency is not None else 0
-        parts = engine_parts(memory, process_account(memory, self._feed.machine, spare))
-        unit_bytes, unit, digits = unit_for(memory.budget_bytes)
-        used = in_unit(memory.budget_bytes - memory.free_bytes, unit_bytes, digits)
-        whole = in_unit(memory.budget_bytes, unit_bytes, digits)
-        rows = [stacked(parts, width)]
-        shown = [part for part in parts if part.nbytes > 0]
+    def _shown(self, engine: EngineMemory, width: int) -> list[Row]:
+        rows = [stacked(engine.parts, width)]
+        shown = [part for part in engine.parts if part.nbytes > 0]
         half = width // 2
         for first in range(0, len(shown), 2):
             row: Row = []
             for part in shown[first : first + 2]:
-                figure = in_unit(part.nbytes, unit_bytes, digits)
+                figure = engine.figure(part.nbytes)
                 words = [*text(part.fill, part.name), *text(f" {part.word}")]
                 row += [*words, *blank(half - 2 - len(words) - len(figure)), *text(figure), *blank(2)]
             rows.append(row)
         rows += [[] for _ in range(4 - len(rows))]
-        rows.append(text(f"{used} of {whole} {unit} in use", LABEL))
+        rows.append(text(f"{engine.used} of {engine.whole} {engine.unit} in use", LABEL))
         machine = machine_parts(self._feed.machine)
         if machine:
             total = sum(part.nbytes for part in machine)

@@ -22,6 +22,7 @@ from ebbtide.app.chat_tools import ChatTools
 from ebbtide.app.clipboard import copy
 from ebbtide.app.garbage import collect_rarely
 from ebbtide.app.panel.control import PanelControl
+from ebbtide.app.phase import Phase
 from ebbtide.app.screens.changes import Changes
 from ebbtide.app.screens.double_press import DOUBLE_KEY_S, DoublePress
 from ebbtide.app.screens.drawing import DRAW_S, Drawing
@@ -34,7 +35,7 @@ from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.prompt_area import PromptArea
 from ebbtide.app.widgets.queue_list import QueueList
-from ebbtide.app.widgets.status_line import HINT_S, StatusLine
+from ebbtide.app.widgets.status_line import HINT_S, Status, StatusLine
 from ebbtide.app.widgets.transcript import Transcript
 from ebbtide.app.widgets.turns import Note
 from ebbtide.engine.errors import EbbtideError, UsageError
@@ -42,6 +43,11 @@ from ebbtide.engine.errors import EbbtideError, UsageError
 if TYPE_CHECKING:
     from ebbtide.app.screens.picker import Choice, Find
     from ebbtide.app.slash.registry import Call, Registry
+
+NO_ENGINE = {
+    Phase.DIED: "The engine has ended: no memory is in use.",
+    Phase.FAILED: "No model is loaded: no memory is in use.",
+}
 
 
 class ChatScreen(Screen[None]):
@@ -111,8 +117,13 @@ class ChatScreen(Screen[None]):
             self.prompt.cursor_blink = False
         self.prompt.focus()
         self.set_interval(DRAW_S, self._drawing.draw)
+        self.watch(self.query_one(StatusLine), "status", self._show_life, init=False)
         # After the first paint: neither the engine nor the store may delay it.
         self.call_after_refresh(self._start)
+
+    def _show_life(self, status: Status) -> None:
+        """Without an engine no bar looks as if there were one."""
+        self.query_one(MemoryBar).ended = NO_ENGINE.get(status.phase, "")
 
     async def _start(self) -> None:
         self.session.start()

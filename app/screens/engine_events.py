@@ -9,6 +9,7 @@ from ebbtide.app.advice import in_chat
 from ebbtide.app.chat_text import describe_end, describe_error
 from ebbtide.app.garbage import collect_if_due, collect_now
 from ebbtide.app.phase import Phase
+from ebbtide.app.safe_text import safe_line
 from ebbtide.app.widgets.turns import Note
 from ebbtide.engine.client import ClientEvent, Died
 from ebbtide.engine.errors import ContextError
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
 
 COLLECT_AFTER_S = 3.0
+AGAIN = "Press Enter to try again:"
+AGAIN_WITH_ANSWER = "/regenerate tries again, or ask something else:"
+AGAIN_WITHOUT_QUESTION = "Ask something:"
+ANEW = "the model is loaded anew. `ebbtide paths` names the engine's log."
+"""What follows when the engine has died."""
 
 
 @dataclass
@@ -77,11 +83,19 @@ class EngineEvents:
     async def _failed(self, asked: str) -> None:
         questions = self._screen.questions
         questions.hold_queue()
-        await self.answer_ended(in_chat(describe_error(self._session)), "error")
+        unanswered = bool(asked) and self._session.exchange.was_taken_back
+        await self.answer_ended(self._why_failed(unanswered=unanswered), "error")
         questions.give_back()
         error = self._session.error
         if isinstance(error, ContextError):
             questions.offer_ways_out(asked, error.question_tokens)
+
+    def _why_failed(self, *, unanswered: bool) -> str:
+        """What happened and what can be done. `unanswered`: the question is in the prompt again."""
+        if self._session.phase is not Phase.DIED:
+            return in_chat(describe_error(self._session))
+        way = AGAIN if unanswered else AGAIN_WITH_ANSWER if self._session.turns else AGAIN_WITHOUT_QUESTION
+        return f"{safe_line(str(self._session.error))}\n{way} {ANEW}"
 
     async def answer_ended(self, note: str, kind: str = "info", *, passing: bool = False) -> None:
         """Show how the chat stands now, and say how the answer ended."""

@@ -13,6 +13,7 @@ from ebbtide.engine.messages import Memory
 MIN_BAR_CELLS, MAX_BAR_CELLS = 6, 40
 ENOUGH_BAR_CELLS = 20
 """Where the whole legend would leave the bar less, the legend is shortened."""
+NOTHING = "·"
 UNITS = ((10 << 30, 1 << 30, "GiB"), (0, 1 << 20, "MiB"))
 """(budget from which the unit is used, its bytes, its name): one unit for the whole line."""
 
@@ -40,7 +41,7 @@ def unit_of(memory: Memory) -> tuple[int, str, int]:
 
 
 class MemoryBar(Widget):
-    """Draws a `Memory`; empty until there is one."""
+    """Draws a `Memory`; empty until there is one. `ended`: why there is none any more, in words."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "memory--static",
@@ -52,9 +53,12 @@ class MemoryBar(Widget):
     }
 
     memory: reactive[Memory | None] = reactive(None)
+    ended: reactive[str] = reactive("")
 
     def render(self) -> Content:
         memory = self.memory
+        if self.ended:
+            return self._empty(self.ended)
         if memory is None:
             return Content("")
         parts = memory_parts(memory)
@@ -69,6 +73,12 @@ class MemoryBar(Widget):
             for part, count in zip(parts, counts, strict=True)
         ]
         return Content.assemble(*bar, *words)
+
+    def _empty(self, words: str) -> Content:
+        cells = min(max(self.content_size.width - len(words) - 2, MIN_BAR_CELLS), MAX_BAR_CELLS)
+        style = self.get_visual_style("memory--free")
+        label = self.get_visual_style("memory--label")
+        return Content.assemble((NOTHING * cells, style), (f"  {words}", label))
 
     def _room(self, words: list[tuple[str, Style]]) -> int:
         return self.content_size.width - sum(len(text) for text, _ in words)

@@ -123,7 +123,10 @@ class PromptArea(Vertical):
     def begin_edit(self, message: Message) -> None:
         self.editing = message
         self.prompt.put(message.text)
-        self.prompt.border_title = "editing an earlier question · Esc leaves it as it was"
+        path = self._chat.session.conversation.path
+        last = next((turn for turn in reversed(path) if turn.role == "user"), None)
+        which = "the last" if message is last else "an earlier"
+        self.prompt.border_title = f"editing {which} question · Esc leaves it as it was"
         self.prompt.focus()
 
     def end_edit(self) -> Message | None:

@@ -1,6 +1,8 @@
 """The chat screen driven by a pilot: what is shown, what keys do, and what the engine's death leaves."""
 
 import asyncio
+import os
+import signal
 
 import pytest
 from textual.events import Paste
@@ -150,12 +152,17 @@ async def test_ctrl_d_quits_only_on_an_empty_prompt() -> None:
         await until(pilot, lambda: app._exit)
 
 
+NO_MEMORY = "The engine has ended: no memory is in use."
+
+
 async def test_the_engines_death_keeps_the_answer_and_the_next_question_reloads() -> None:
     async with chat_app(Script(answer="one two three four", die_after_tokens=2)).run_test() as pilot:
         await ready(pilot)
         await answered(pilot, "count")
         assert screen_of(pilot).session.phase is Phase.DIED
-        await shown(pilot, "killed by SIGKILL", "one two", "engine died")
+        text = await shown(pilot, "killed by SIGKILL", "one two", "engine died", NO_MEMORY)
+        assert "/regenerate tries again" in text and "Press Enter" not in text
+        assert "experts" not in text and "tok/s" not in text, "nothing looks as if the engine were there"
         await answered(pilot, "again")
         contents = [turn.content for turn in screen_of(pilot).session.turns]
         assert contents == ["count", "one two", "again", "one two"]
@@ -165,9 +172,28 @@ async def test_a_question_that_got_no_word_is_in_the_prompt_again() -> None:
     async with chat_app(Script(answer="one two", die_after_tokens=0)).run_test() as pilot:
         await ready(pilot)
         await ask(pilot, "count")
-        await shown(pilot, "killed by SIGKILL")
+        await shown(pilot, "killed by SIGKILL", "Press Enter to try again", NO_MEMORY)
         await until(pilot, lambda: prompt_of(pilot).text == "count")
         assert screen_of(pilot).session.turns == []
+        life = screen_of(pilot).session.model.life
+        press(pilot, "enter")
+        await until(pilot, lambda: screen_of(pilot).session.model.life == life + 1)
+
+
+async def test_a_model_that_is_not_loaded_holds_nothing_and_the_bar_says_so() -> None:
+    async with chat_app(Script(load_failure=["it is corrupt", "Fetch it again.", "3"])).run_test() as pilot:
+        await shown(pilot, "no model", "No model is loaded: no memory is in use.")
+
+
+async def test_an_engine_that_dies_while_nothing_is_asked() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        pid = screen_of(pilot).session.model._engine.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await shown(pilot, "killed by SIGKILL", "Ask something: the model is loaded anew", NO_MEMORY)
+        await answered(pilot, "hello")
+        await shown(pilot, "You said: hello", "of 300 MiB", without=[NO_MEMORY])
 
 
 async def test_a_question_stopped_before_the_first_word_is_in_the_prompt_again() -> None:

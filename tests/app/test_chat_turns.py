@@ -55,11 +55,24 @@ async def test_esc_esc_edits_the_last_question_and_both_versions_stay() -> None:
         await answered(pilot, "secnod")
         press(pilot, "escape", "escape")
         await written(pilot, "secnod")
-        await shown(pilot, "editing an earlier question")
+        await shown(pilot, "editing the last question")
         await ask(pilot, "second")
         await until(pilot, lambda: contents(pilot)[-1] == "You said: second")
         assert contents(pilot) == ["first", "You said: first", "second", "You said: second"]
         await shown(pilot, "◂ 2/2 ▸", "You said: second", without=["secnod"])
+
+
+async def test_which_question_is_edited_is_said() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        await answered(pilot, "first")
+        await answered(pilot, "second")
+        screen = screen_of(pilot)
+        first, _, second, answer = screen.session.conversation.path
+        for message, words in ((first, "an earlier"), (second, "the last")):
+            screen.changes.edit(message)
+            await shown(pilot, f"editing {words} question")
+        assert answer.parent is second
 
 
 async def test_versions_are_switched_with_their_answers() -> None:

@@ -1,0 +1,39 @@
+"""The panel's bars are of an engine that lives; without one they say so, wide and narrow alike."""
+
+import pytest
+
+from ebbtide.app.panel.feed import PanelFeed
+from ebbtide.app.panel.memory_bars import Bars, MemoryBars, SideBars
+from ebbtide.engine.client import Died
+from ebbtide.engine.messages import Progress
+from tests.helpers import panel_states
+
+KINDS = [MemoryBars, SideBars]
+
+
+def drawn(bars: Bars, width: int = 60) -> str:
+    return "\n".join("".join(cell.text for cell in row) for row in bars.rows(width, 10))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_living_engine_is_drawn(kind: type[Bars]) -> None:
+    text = drawn(kind(panel_states.feed()))
+    assert "experts" in text and "270 of 300 MiB" in text and "free" in text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_before_and_while_a_model_is_loaded(kind: type[Bars]) -> None:
+    assert drawn(kind(PanelFeed())) == "No model is loaded yet."
+    feed = panel_states.feed()
+    feed.take(Progress("Loading", 1, 2))
+    assert drawn(kind(feed)) == "No model is loaded yet."
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dead_engine_holds_nothing(kind: type[Bars]) -> None:
+    feed = panel_states.feed()
+    feed.take(Died(-9, "was killed by SIGKILL"))
+    assert drawn(kind(feed)) == "The engine has ended: no memory is in use."
+    other = panel_states.feed()
+    other.end()  # as `ebbtide top` hears of it
+    assert drawn(kind(other)) == "The engine has ended: no memory is in use."
