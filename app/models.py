@@ -32,7 +32,7 @@ def resolve(name: str, paths: Paths) -> Path:
             return path.absolute()
         is_folder = path.is_dir()
     if is_folder:
-        raise ModelError(f"{name} is a folder", hint="Give the .gguf file inside it.")
+        raise _folder(name, path)
     matches = _matches(name, list(find_models(paths)))
     if not matches:
         raise ModelError(f"no model {_shortened(name)!r} was found", hint=_hint(name))
@@ -46,6 +46,18 @@ def find_models(paths: Paths) -> Iterator[FoundModel]:
             yield model
     yield from flat_models(paths.models, source="ebbtide")
     yield from find_foreign_models()
+
+
+def _folder(name: str, path: Path) -> ModelError:
+    from ebbtide.app.file_kinds import folder_kind  # only where something is wrong
+
+    try:
+        kind = folder_kind(path)
+    except OSError as error:
+        return ModelError(
+            f"{name} is a folder that cannot be read: {error.strerror}", hint="Give a .gguf file."
+        )
+    return ModelError(f"{name} is {kind.words}", hint=kind.remedy)
 
 
 def _matches(name: str, models: list[FoundModel]) -> list[FoundModel]:

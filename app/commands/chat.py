@@ -11,6 +11,7 @@ import msgspec
 
 from ebbtide.app.commands.loading import find_load, needs_fetching, prepare_load
 from ebbtide.app.context import AppContext
+from ebbtide.app.file_kinds import refuse_other_kinds
 from ebbtide.app.first_frame import first_frame
 from ebbtide.app.models import find_models, resolve
 from ebbtide.app.options import (
@@ -120,7 +121,9 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKee
             save_setting(context.paths.settings_file, "chat", name, value)
 
     def find_model(name: str, before: Load) -> Load:
-        return msgspec.structs.replace(before, path=str(resolve(name, context.paths)))
+        path = resolve(name, context.paths)
+        refuse_other_kinds(path)  # before the model that answers now is let go
+        return msgspec.structs.replace(before, path=str(path))
 
     tools = ChatTools(
         presets=PresetFolder(context.paths.config),

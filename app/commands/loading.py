@@ -11,6 +11,7 @@ import msgspec
 
 from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
+from ebbtide.app.file_kinds import refuse_other_kinds
 from ebbtide.app.models import resolve
 from ebbtide.app.options import EngineFlags
 from ebbtide.app.starter import DEFAULT_QUANT, is_ready, is_starter, make_starter, starter_file
@@ -37,6 +38,7 @@ def needs_fetching(context: AppContext, load: Load) -> bool:
 def find_load(context: AppContext, model: str | None, flags: EngineFlags) -> Load:
     """Find the file and complete the command; only the starter's file may be missing."""
     path = resolve(context.settings.engine.model if model is None else model, context.paths)
+    refuse_other_kinds(path)
     load = flags.load(str(path), context.settings, str(context.paths.cache))
     if load.pack == "ask" and is_starter(path, context.paths):
         return msgspec.structs.replace(load, pack="yes")

@@ -7,6 +7,7 @@ import click
 from ebbtide.app.background import run_job
 from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
+from ebbtide.app.file_kinds import refuse_other_kinds
 from ebbtide.app.models import resolve
 from ebbtide.app.options import refuse
 from ebbtide.engine.errors import ModelError
@@ -25,6 +26,7 @@ def pack(context: AppContext, model: str, out: Path | None, resume: bool, any_pr
     source = resolve(model, context.paths)
     if not source.exists():
         raise ModelError(f"the model {model!r} is not there yet", hint="`ebbtide pull starter` fetches it.")
+    refuse_other_kinds(source)
     arguments = ["pack", str(source), str(out.absolute()) if out else "", str(context.paths.cache)]
     arguments += ["resume"] if resume else []
     with ProgressPrinter() as progress:

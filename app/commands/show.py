@@ -8,6 +8,7 @@ import click
 
 from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
+from ebbtide.app.file_kinds import refuse_other_kinds
 from ebbtide.app.models import resolve
 from ebbtide.app.safe_text import safe_line
 from ebbtide.engine.errors import ModelError
@@ -46,6 +47,7 @@ def facts_of(context: AppContext, model: str) -> "ModelFacts":
     path = resolve(model, context.paths)
     if not path.exists():
         raise ModelError(f"the model {model!r} is not there yet", hint="`ebbtide pull starter` fetches it.")
+    refuse_other_kinds(path)
     return read_facts(path)
 
 
