@@ -1,8 +1,13 @@
 """A driver that goes on where the first frame ends: on the same alternate screen, without clearing it."""
 
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 
 from ebbtide.app.first_frame import ENTER, take_over
+from ebbtide.app.paste_parser import PasteParser
+
+# The driver makes its parser by this name, and has no other door for one.
+vars(linux_driver)["XTermParser"] = PasteParser
 
 
 class TakingOver(LinuxDriver):

@@ -1,8 +1,8 @@
 """When the chat screen is brought up to date: often, but never so often that keys have to wait for it.
 
-A redraw of a long answer takes some 50 to 100 ms on a busy machine, in which no key is shown. So while
-somebody types, redraws take a thirtieth of the time at most, and begin just after a key has been shown: then
-the next key is as far away as it can be.
+A redraw that moves the view takes some 20 to 40 ms on a busy machine, in which no key is shown. So while
+somebody types, redraws take a ninth of the time at most, and begin just after a key has been shown: then the
+next key is as far away as it can be.
 """
 
 import time
@@ -19,7 +19,7 @@ DRAW_S = 1 / 15
 """Answers are redrawn at most so often, however fast tokens come."""
 IDLE_SHARE, MOST_IDLE_S = 3.0, 1.0
 """So many times as long as a redraw took (a second at most) are left to scrolling after it."""
-TYPING_SHARE, MOST_TYPING_S = 30.0, 2.0
+TYPING_SHARE, MOST_TYPING_S = 8.0, 0.5
 """The same while somebody types."""
 TYPING_S = 0.3
 """So long after a key another one is expected; a redraw that is due waits for it."""

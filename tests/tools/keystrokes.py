@@ -5,6 +5,7 @@
     python tests/tools/keystrokes.py --turns 500 --stream      in a long chat
     python tests/tools/keystrokes.py --turns 500 --model FILE --threads 2
                                                                while a real engine generates on two cores
+    python tests/tools/keystrokes.py --paste                   from a pasted megabyte to its chip, five times
 
 Each key is one letter; the clock stops when the terminal has been sent a redraw that holds it. Flags that are
 not of this tool go to ebbtide. Of a long chat all turns are shown, but only the newest go to the engine (the
@@ -35,6 +36,7 @@ PAUSE_S = (0.05, 0.15)
 PATIENCE_S = 10.0
 SETTLE_S = 2.0
 LINE = 40
+PASTED, PASTES = 1 << 20, 5
 SENT = 20
 """So many of the newest turns of a long chat are sent to the model."""
 QUESTION = "Explain in detail how a hash table works, step by step, with examples and their code."
@@ -104,6 +106,21 @@ def measure(terminal: Terminal, chat: KeptChat, keys: int, *, asks: bool) -> tup
     return seconds, pressed - keys
 
 
+def pastes(terminal: Terminal) -> list[float]:
+    """Seconds from a pasted megabyte to its chip on the screen, and on to a key behind it."""
+    text = "one line of a file that is pasted as it is, number 1234\n" * (PASTED // 55)
+    seconds = []
+    for number in range(PASTES):
+        at, began = len(terminal.output), time.perf_counter()
+        terminal.paste(text)
+        terminal.wait_for("pasted", after=at)
+        key_to_screen_s(terminal, LETTERS[number % 2][0])
+        seconds.append(time.perf_counter() - began)
+        terminal.send("\x15")
+        time.sleep(SETTLE_S)
+    return seconds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -111,6 +128,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=200)
     parser.add_argument("--turns", type=int, default=0)
     parser.add_argument("--stream", action="store_true")
+    parser.add_argument("--paste", action="store_true")
     parser.add_argument("--model")
     wish, flags = parser.parse_known_args()
     if wish.model is None:
@@ -133,6 +151,9 @@ def run(wish: argparse.Namespace, flags: list[str]) -> None:
                 if asks:
                     ask(terminal, chat)
                 time.sleep(SETTLE_S)
+                if wish.paste:
+                    print("a pasted megabyte:", ", ".join(f"{each:.3f} s" for each in pastes(terminal)))
+                    return
                 seconds, others = measure(terminal, chat, wish.keys, asks=asks)
     finally:
         chat.remove()
