@@ -76,7 +76,7 @@ def test_a_download_that_was_cut_short(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_a_broken_file_can_be_removed_all_the_same(cli: Cli, home: Path) -> None:
-    path = home / "models" / "m.gguf"
+    path = home / "cache" / "models" / "m.gguf"
     path.parent.mkdir(parents=True)
     path.write_bytes(POINTER)
     assert cli("rm", "m").code == 0 and not path.exists()
