@@ -14,7 +14,7 @@ _ANSI = {
     "ansi_bright_cyan": 96,
     "ansi_bright_green": 92,
 }
-PLACEHOLDER_SHARE = 0.7
+PLACEHOLDER_SHARE, STATUS_SHARE = 0.7, 0.75
 """Of the foreground, over the background: theme.tcss."""
 
 
@@ -38,6 +38,8 @@ def _ansi_inks(palette: Palette) -> dict[Ink, str]:
     cursor = "30;107" if palette.dark else "39;49"
     return {
         "paper": "\x1b[0;39;49m",
+        "air": f"\x1b[0;{primary};49m",
+        "gap": "\x1b[0;39;49m",
         "primary": f"\x1b[0;{primary};49m",
         "name": f"\x1b[0;1;{primary};49m",
         "success": f"\x1b[0;{success};49m",
@@ -58,8 +60,11 @@ def _inks(palette: Palette, depth: Depth, no_color: bool) -> dict[Ink, str]:
         first, second = (_code(color, depth) for color in colors)
         return f"\x1b[0;{bold}38;{first};48;{second}m"
 
+    empty = f"\x1b[0;48;{_code(grey(paper) if no_color else paper, depth)}m"
     return {
-        "paper": set_to(ink),
+        "paper": empty,
+        "air": set_to(primary),
+        "gap": set_to(_blend(paper, ink, STATUS_SHARE)),
         "primary": set_to(primary),
         "name": set_to(primary, bold="1;"),
         "success": set_to(success),

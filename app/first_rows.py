@@ -4,7 +4,8 @@ from typing import Literal
 
 from ebbtide.app.greeting import GREETING, PLACEHOLDER
 
-Ink = Literal["paper", "primary", "name", "success", "placeholder", "cursor"]
+Ink = Literal["paper", "air", "gap", "primary", "name", "success", "placeholder", "cursor"]
+"""`paper`, `air` (above and below the greeting) and `gap` (of the status line) hold spaces only."""
 Row = list[tuple[str, Ink]]
 """Pieces of a row; together they fill its width."""
 
@@ -30,9 +31,12 @@ def _greeting(width: int, height: int, above: int, beside: int) -> list[Row]:
     lines = [part for line in GREETING.split("\n") for part in _wrapped(line, width - 2 * beside)]
     room = max(height - above, 0)
     before = max(room - len(lines), 0) // 2
-    rows = [""] * (above + before) + lines[:room]
-    rows += [""] * (height - len(rows))
-    return [_centred(line, width) for line in rows[: max(height, 0)]]
+    after = max(height - above - before - len(lines), 0)
+    margin: Row = [(" " * beside, "paper")]
+    air: Row = [*margin, (" " * (width - 2 * beside), "air"), *margin]
+    rows = [[(" " * width, "paper")] for _ in range(above)]
+    rows += [air] * before + [_centred(line, width) for line in lines[:room]] + [air] * after
+    return rows[: max(height, 0)]
 
 
 def _wrapped(line: str, width: int) -> list[str]:
@@ -74,9 +78,10 @@ def _edge_row(text: str) -> Row:
 
 def _placeholder(width: int) -> list[Row]:
     """The cursor is on its first letter."""
-    lines = [f"{line:{width}}" for line in _wrapped(PLACEHOLDER, width)]
-    rest: list[Row] = [[(line, "placeholder")] for line in lines[1:]]
-    return [[(lines[0][:1], "cursor"), (lines[0][1:], "placeholder")], *rest]
+    first, *rest = _wrapped(PLACEHOLDER, width)
+    rows: list[Row] = [[(first[:1], "cursor"), (first[1:], "placeholder")]]
+    rows += [[(line, "placeholder")] for line in rest]
+    return [[*row, (" " * (width - sum(len(text) for text, _ in row)), "paper")] for row in rows]
 
 
 def _status(width: int, model: str) -> Row:
@@ -84,11 +89,12 @@ def _status(width: int, model: str) -> Row:
     mark = "◐ starting"
     if not model.isascii() or len(model) + len(mark) + 8 > width:
         model = ""
-    used = 4 + len(model) + len(mark)
+    rest = width - 6 - len(model) - len(mark)
     return [
         ("  ", "paper"),
         (model, "name"),
-        ("  ", "paper"),
+        ("  ", "gap"),
         (mark, "success"),
-        (" " * (width - used), "paper"),
+        (" " * rest, "gap"),
+        ("  ", "paper"),
     ]

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import Screen
 
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_tools import ChatTools
 from ebbtide.app.clipboard import copy
 from ebbtide.app.garbage import collect_rarely
+from ebbtide.app.greeting import OFFER, greeting
 from ebbtide.app.panel.control import PanelControl
 from ebbtide.app.phase import Phase
+from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.changes import Changes
 from ebbtide.app.screens.double_press import DOUBLE_KEY_S, DoublePress
 from ebbtide.app.screens.drawing import DRAW_S, Drawing
@@ -36,7 +39,7 @@ from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.prompt_area import PromptArea
 from ebbtide.app.widgets.queue_list import QueueList
 from ebbtide.app.widgets.status_line import HINT_S, Status, StatusLine
-from ebbtide.app.widgets.transcript import Transcript
+from ebbtide.app.widgets.transcript import Greeting, Transcript
 from ebbtide.app.widgets.turns import Note
 from ebbtide.engine.errors import EbbtideError, UsageError
 
@@ -142,9 +145,15 @@ class ChatScreen(Screen[None]):
             return
         last = store.last_open_chat()
         if last is not None:
-            self.transcript.offer(last.title or "the last chat")
+            self._offer(safe_line(last.title) or "the last chat")
         self.questions.load_queue()
         self.prompt.restore_draft(self.session.keeper.load_draft())
+
+    def _offer(self, title: str) -> None:
+        """Tell how to go on with an earlier chat, while this one is empty, in the line left for that."""
+        for empty in self.transcript.query(Greeting):
+            room = empty.content_size.width - len(OFFER.format(""))
+            empty.update(Content(greeting(Content(title).truncate(max(room, 1), ellipsis=True).plain)))
 
     async def on_screen_resume(self) -> None:
         await self._drawing.shown_again()

@@ -26,6 +26,8 @@ if sys.platform == "win32":
     pytest.skip("no first frame there", allow_module_level=True)
 
 from tests.helpers.terminal import Terminal
+from tests.helpers.terminal_cells import TerminalCells
+from tests.helpers.waiting import PATIENCE_S
 
 SIZES = [(80, 24), (200, 60), (100, 30), (30, 18), (70, 12), (40, 10), (25, 9), (20, 5), (12, 4)]
 LATER = ("textual.widgets._markdown", "markdown_it", "pathspec", "pygments.lexers", "ebbtide.app.slash")
@@ -96,6 +98,44 @@ async def test_same_colors(theme: str, no_color: bool, monkeypatch: pytest.Monke
         assert styles_of(strip) == drawn(row, theme, no_color)
 
 
+@pytest.mark.parametrize("theme", [name.removeprefix("ebbtide-") for name in PALETTES])
+def test_the_terminal_shows_the_same_cells_before_and_after(
+    gate: Path, model: str, theme: str, home: Path
+) -> None:
+    """Down to the ink of spaces; but the word of the state, which goes on from "starting" to "loading"."""
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "settings.toml").write_text("[chat]\nreduced_motion = true\n")  # no blinking cursor
+    with Held(gate, model, "--theme", theme, script=Script(load_delay_s=PATIENCE_S)) as terminal:
+        frame = TerminalCells(30, 100)
+        frame.feed(terminal.output)
+        painted = len(terminal.output)
+        terminal.open()
+        terminal.wait_for("loading", after=painted)
+        screen = TerminalCells(30, 100)
+        screen.feed(terminal.output)
+    status = screen.cells[28]
+    assert "".join(cell.text for cell in status).strip() == "tiny  ◐ loading"
+    assert frame.cells[:28] == screen.cells[:28] and frame.cells[29] == screen.cells[29]
+    assert frame.cells[28][:10] == status[:10] and frame.cells[28][18:] == status[18:]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (50, 30), (30, 18), (200, 60)])
+async def test_nothing_moves_when_an_earlier_chat_is_offered(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = idle_app()
+    store = app.session.keeper.store
+    chat = store.create_chat(title="A title that is much too long for one line of any screen " * 3)
+    store.add_message(chat.id, None, "user", "hello")
+    store.set_open_chat(chat.id)
+    monkeypatch.setattr(app.session, "start", lambda: None)
+    async with app.run_test(size=size) as pilot:
+        text = await shown(pilot, "Ctrl+O goes", "A title"[: max(size[0] - 27, 1)])
+    frame = [words(row).rstrip() for row in first_rows(*size, "tiny")]
+    moved = [(row, now) for row, now in zip(frame, text.split("\n"), strict=True) if row != now]
+    assert [(row, "Ctrl+O" in now) for row, now in moved] == [("", True)]
+
+
 @pytest.mark.parametrize("color", ["#5cc8d7", "#0f1720", "#fbfaf7", "#1c2730", "#000000", "#ffffff"])
 def test_256_colors_as_rich_chooses_them(color: str) -> None:
     expected = Color.parse(color).downgrade(ColorSystem.EIGHT_BIT).number
@@ -105,8 +145,8 @@ def test_256_colors_as_rich_chooses_them(color: str) -> None:
 class Held(Terminal):
     """A program that waits with its first frame on the terminal until `open` is called."""
 
-    def __init__(self, gate: Path, model: str, *arguments: str) -> None:
-        super().__init__(Script(), model, *arguments, program=held_ebbtide.__file__)
+    def __init__(self, gate: Path, model: str, *arguments: str, script: Script = Script()) -> None:  # noqa: B008
+        super().__init__(script, model, *arguments, program=held_ebbtide.__file__)
         self.command.insert(2, str(gate))
         self.open = gate.touch
 
