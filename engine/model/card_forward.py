@@ -19,8 +19,8 @@ from ebbtide.engine.model.rows import F32, I32, Rows
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import DenseWeights, LayerWeights
 from ebbtide.kernels.ops import Operations, Pages
+from ebbtide.kernels.triton.kv_tables import kv_addresses
 from ebbtide.kernels.triton.ops import CardOps
-from ebbtide.kernels.triton.tables import page_addresses
 
 
 class CardPass(LayerPass):
@@ -51,7 +51,7 @@ class PageList:
         self._bases: NDArray[np.uint64] = np.empty(0, np.uint64)
 
     def show(self, table: I32, pages: Pages, blocks: int) -> torch.Tensor:
-        """What kernels get for the first `blocks` columns of `table`; the rest of it means nothing."""
+        """What kernels get for the first `blocks` columns of `table`."""
         ids = table[:, :blocks]
         is_same = (ids == self._ids[:, :blocks]).all(axis=0)
         if not np.array_equal(self._bases, pages.slab_bases):
@@ -60,8 +60,8 @@ class PageList:
         if first < blocks:
             self._ids[:, first:blocks] = ids[:, first:]
             self._ids[:, blocks:] = -1
-            self._ops.put(self._there[:, first:blocks], page_addresses(pages, ids[:, first:]))
-        return self._there
+            self._ops.put(self._there[:, first:blocks], kv_addresses(ids[:, first:], pages))
+        return self._there[:, :blocks]
 
 
 class CardForward:

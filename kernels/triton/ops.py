@@ -4,6 +4,7 @@ The shapes are those of `Operations`. Nothing here computes anything: each metho
 Tables, masks and positions that the host decides are sent along in the same queue.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,17 @@ from ebbtide.kernels.ops import (
     Activation,
     BlockTable,
     KernelError,
+    KvLayout,
+    Pages,
     WorkspaceShape,
 )
 from ebbtide.kernels.triton.arrange import arrange, arranged_shape
+from ebbtide.kernels.triton.attention import FEW_ROWS, attention, attention_floats
 from ebbtide.kernels.triton.combine import combine
 from ebbtide.kernels.triton.embed import embed
 from ebbtide.kernels.triton.glu import glu, row_gate
+from ebbtide.kernels.triton.kv import kv_write
+from ebbtide.kernels.triton.kv_tables import KvTable
 from ebbtide.kernels.triton.linear import linear
 from ebbtide.kernels.triton.mirrors import Empty, Mirror
 from ebbtide.kernels.triton.moe import moe
@@ -46,11 +52,14 @@ def workspace_bytes(shape: WorkspaceShape) -> int:
     return 4 * sum(_scratch_floats(shape))
 
 
-def _scratch_floats(shape: WorkspaceShape) -> tuple[int, int, int]:
-    """Arranged rows, arranged hidden values of experts, router's scores."""
+def _scratch_floats(shape: WorkspaceShape) -> tuple[int, int, int, int]:
+    """Arranged rows, arranged hidden values of experts, router's scores, attention's records."""
     rows = shape.max_rows
     hidden = arranged_floats(rows * shape.top_k, shape.d_ff)
-    return arranged_floats(rows, max(shape.max_cols, shape.d_ff)), hidden, rows * shape.experts
+    # A few rows with a long context are worked through in turns, if they have to: one must fit.
+    one, many = (attention_floats(count, shape.heads, shape.max_context) for count in (1, rows))
+    records = max(one, many if rows > FEW_ROWS else 0)
+    return arranged_floats(rows, max(shape.max_cols, shape.d_ff)), hidden, rows * shape.experts, records
 
 
 class CardOps:
@@ -62,7 +71,9 @@ class CardOps:
     def __init__(self, shape: WorkspaceShape, empty: Empty, stream: Stream) -> None:
         self._empty, self._stream = empty, stream
         sizes = _scratch_floats(shape)
-        self._arranged, self._hidden, self._scores = (empty((size,), torch.float32) for size in sizes)
+        self._arranged, self._hidden, self._scores, self._records = (
+            empty((size,), torch.float32) for size in sizes
+        )
         self._chosen = empty((shape.experts,), torch.uint8)
         self._chosen_now: U8 | None = None
         self._fault = empty((1,), torch.int32)
@@ -204,6 +215,39 @@ class CardOps:
     def rope(self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, interleaved: bool) -> None:
         """See `Operations.rope`."""
         self._stream.add(lambda: rope(x, cos, sin, positions, interleaved, self._fault))
+
+    def kv_write(
+        self, k: Tensor, v: Tensor, positions: Tensor, block_table: Tensor, kv: KvLayout, pages: Pages
+    ) -> None:
+        """See `Operations.kv_write`; `block_table` i64 [B] has addresses (`kv_tables.py`)."""
+        self._stream.add(lambda: kv_write(k, v, positions, KvTable(block_table), kv, self._fault))
+
+    def attention(
+        self,
+        q: Tensor,
+        positions: Tensor,
+        block_table: Tensor,
+        kv: KvLayout,
+        pages: Pages,
+        scale: float,
+        out: Tensor,
+    ) -> None:
+        """See `Operations.attention`; `block_table` i64 [B] has addresses (`kv_tables.py`), all of those that
+        a row sees and no more.
+        """
+        rows, heads, _ = q.shape
+        context = block_table.shape[-1] * kv.tokens
+        turn = rows
+        if rows <= FEW_ROWS:
+            turn = max(1, self._records.numel() // attention_floats(1, heads, context))
+        work, table = self._records, KvTable(block_table)
+
+        def launch(part: slice) -> None:
+            given = q[part], positions[part], table, kv, scale, work, out[part], self._fault
+            attention(*given, context=context)
+
+        for start in range(0, rows, turn):
+            self._stream.add(partial(launch, slice(start, start + turn)))
 
     def router(self, x: Tensor, w: Tensor, top_k: int, normalise: bool, idx: Tensor, weights: Tensor) -> None:
         """See `Operations.router`."""

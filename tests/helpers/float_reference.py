@@ -16,10 +16,11 @@ Tensor = torch.Tensor
 
 class FloatReference:
     """`logits(ids)` gives f32[len(ids), vocabulary] for llama (dense and experts), qwen2moe and qwen3moe
-    files.
+    files. `bf16_kv`: keys and values are rounded as a cache of that format rounds them.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, bf16_kv: bool = False) -> None:
+        self.bf16_kv = bf16_kv
         reader = gguf.GGUFReader(str(path))
         self.fields: dict[str, Any] = {name: field.contents() for name, field in reader.fields.items()}
         self.arch: str = self.fields["general.architecture"]
@@ -62,6 +63,8 @@ class FloatReference:
                 y = self.norm(y, f"{at}attn_{part}_norm.weight")
             parts.append(y if part == "v" else self.rope(y))
         q, k, v = (part.transpose(0, 1) for part in parts)
+        if self.bf16_kv:
+            k, v = k.bfloat16().float(), v.bfloat16().float()
         k, v = (part.repeat_interleave(heads // kv_heads, 0) for part in (k, v))
         scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5
         mask = torch.ones(x.shape[0], x.shape[0], dtype=torch.bool).triu(1)
