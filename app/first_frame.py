@@ -12,7 +12,7 @@ from typing import Any
 
 from ebbtide.app.first_inks import color_depth, inks_of
 from ebbtide.app.first_rows import LEAST_COLUMNS, LEAST_ROWS, LOW_ROWS, Ink, Row, first_rows
-from ebbtide.app.palettes import PALETTES, theme_name
+from ebbtide.app.palettes import theme_name
 
 ENTER = "\x1b[?1049h"
 """The alternate screen, cleared."""
@@ -56,8 +56,6 @@ def take_over() -> list[Any] | None:
 def _is_possible(theme: str, compact: bool) -> bool:
     """Only where it looks as what follows, and where that is seen at all: Textual draws on standard error."""
     if sys.platform == "win32" or os.environ.get("TEXTUAL_DRIVER") or color_depth() is None:
-        return False
-    if "NO_COLOR" in os.environ and PALETTES[theme_name(theme)].ansi:
         return False
     streams = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
     if not all(stream is not None and stream.isatty() for stream in streams):

@@ -2,7 +2,7 @@
 
 import colorsys
 import os
-from typing import Literal
+from typing import Literal, get_args
 
 from ebbtide.app.first_rows import Ink
 from ebbtide.app.palettes import PALETTES, Palette
@@ -30,7 +30,15 @@ def color_depth() -> Depth | None:
 def inks_of(theme: str, depth: Depth, *, no_color: bool = False) -> dict[Ink, str]:
     """Ink -> sequence that sets all of its attributes."""
     palette = PALETTES[theme]
+    if palette.ansi and no_color:
+        return _attributes()
     return _ansi_inks(palette) if palette.ansi else _inks(palette, depth, no_color)
+
+
+def _attributes() -> dict[Ink, str]:
+    """What is left without any colour."""
+    plain: dict[Ink, str] = dict.fromkeys(get_args(Ink), "\x1b[0m")
+    return {**plain, "name": "\x1b[0;1m", "cursor": "\x1b[0;7m"}
 
 
 def _ansi_inks(palette: Palette) -> dict[Ink, str]:

@@ -34,7 +34,7 @@ def _greeting(width: int, height: int, above: int, beside: int) -> list[Row]:
     after = max(height - above - before - len(lines), 0)
     margin: Row = [(" " * beside, "paper")]
     air: Row = [*margin, (" " * (width - 2 * beside), "air"), *margin]
-    rows = [[(" " * width, "paper")] for _ in range(above)]
+    rows: list[Row] = [[(" " * width, "paper")] for _ in range(above)]
     rows += [air] * before + [_centred(line, width) for line in lines[:room]] + [air] * after
     return rows[: max(height, 0)]
 

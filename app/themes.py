@@ -5,6 +5,7 @@ from dataclasses import asdict
 from textual.app import App
 from textual.theme import Theme
 
+from ebbtide.app.no_color import install_no_color
 from ebbtide.app.palettes import PALETTES, Palette
 
 
@@ -45,5 +46,6 @@ def install_themes(app: App[None], chosen: str) -> None:
     for theme in THEMES:
         app.register_theme(theme)
     app.theme = chosen
+    install_no_color(app)
     for name in set(app.available_themes) - {theme.name for theme in THEMES}:
         app.unregister_theme(name)

@@ -98,11 +98,14 @@ async def test_same_colors(theme: str, no_color: bool, monkeypatch: pytest.Monke
         assert styles_of(strip) == drawn(row, theme, no_color)
 
 
+@pytest.mark.parametrize("no_color", [False, True], ids=["colours", "NO_COLOR"])
 @pytest.mark.parametrize("theme", [name.removeprefix("ebbtide-") for name in PALETTES])
 def test_the_terminal_shows_the_same_cells_before_and_after(
-    gate: Path, model: str, theme: str, home: Path
+    gate: Path, model: str, theme: str, no_color: bool, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Down to the ink of spaces; but the word of the state, which goes on from "starting" to "loading"."""
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
     (home / "config").mkdir(parents=True)
     (home / "config" / "settings.toml").write_text("[chat]\nreduced_motion = true\n")  # no blinking cursor
     with Held(gate, model, "--theme", theme, script=Script(load_delay_s=PATIENCE_S)) as terminal:
