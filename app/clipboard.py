@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from ebbtide.app.remote import is_remote
 from ebbtide.app.safe_text import safe
 
 TOOL_WAIT_S = 2.0
@@ -50,6 +51,7 @@ def copy(
     data, amount = text.encode(), amount_of(text)
     if environment.get("TMUX") and run(["tmux", "load-buffer", "-w", "-"], data):
         return f"{amount} in tmux's buffer, and sent on to the terminal."
+    # Over SSH a desktop's program here would fill the wrong machine's clipboard.
     if not is_remote(environment):
         command = desktop_tool(environment, platform, which)
         if command and run(command, data):
@@ -57,11 +59,6 @@ def copy(
     send_to_terminal(text)
     doubt = "many terminals refuse that much" if len(data) > LARGE_BYTES else "it does not say if it took it"
     return f"Sent {amount} to the terminal; {doubt}."
-
-
-def is_remote(environment: Mapping[str, str]) -> bool:
-    """Over SSH a desktop's program here would fill the wrong machine's clipboard."""
-    return any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
 
 
 def desktop_tool(

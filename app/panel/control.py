@@ -9,6 +9,7 @@ from textual.timer import Timer
 
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.side import SidePanel
+from ebbtide.app.remote import is_remote
 from ebbtide.engine.client import ClientEvent
 from ebbtide.engine.messages import Command, Loaded, Watch
 
@@ -24,9 +25,8 @@ class Form(StrEnum):
 
 
 def period_s(environment: Mapping[str, str] = os.environ) -> float:
-    """Seconds between two drawings: fewer over SSH, where every byte travels."""
-    far = any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY"))
-    return FAR_S if far else NEAR_S
+    """Seconds between two drawings."""
+    return FAR_S if is_remote(environment) else NEAR_S
 
 
 class PanelControl:

@@ -28,7 +28,7 @@ from ebbtide.app.phase import Phase
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.changes import Changes
 from ebbtide.app.screens.double_press import DOUBLE_KEY_S, DoublePress
-from ebbtide.app.screens.drawing import DRAW_S, Drawing
+from ebbtide.app.screens.drawing import Drawing, draw_every_s
 from ebbtide.app.screens.engine_events import EngineEvent, EngineEvents
 from ebbtide.app.screens.questions import Questions
 from ebbtide.app.turns_view import TurnsView
@@ -119,7 +119,7 @@ class ChatScreen(Screen[None]):
             self.app.animation_level = "none"
             self.prompt.cursor_blink = False
         self.prompt.focus()
-        self.set_interval(DRAW_S, self._drawing.draw)
+        self.set_interval(draw_every_s(), self._drawing.draw)
         self.watch(self.query_one(StatusLine), "status", self._show_life, init=False)
         # After the first paint: neither the engine nor the store may delay it.
         self.call_after_refresh(self._start)

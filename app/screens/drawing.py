@@ -9,14 +9,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide.app.remote import is_remote
 from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.status_line import StatusLine, status_of
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
 
-DRAW_S = 1 / 15
-"""Answers are redrawn at most so often, however fast tokens come."""
+DRAW_S, FAR_DRAW_S = 1 / 15, 1 / 4
+"""Answers are redrawn at most so often, however fast tokens come; less often over SSH, where a view that
+moves on costs some ten thousand bytes.
+"""
 IDLE_SHARE, MOST_IDLE_S = 3.0, 1.0
 """So many times as long as a redraw took (a second at most) are left to scrolling after it."""
 TYPING_SHARE, MOST_TYPING_S = 8.0, 0.5
@@ -27,8 +30,13 @@ HIDDEN_S = 2.0
 """Behind a screen that hides this one, what comes is taken in so often: then coming back takes no time."""
 
 
+def draw_every_s() -> float:
+    """Seconds between two looks at what has come."""
+    return FAR_DRAW_S if is_remote() else DRAW_S
+
+
 class Drawing:
-    """Works for one ChatScreen, which calls `draw` every DRAW_S."""
+    """Works for one ChatScreen, which calls `draw` every `draw_every_s()`."""
 
     def __init__(self, screen: "ChatScreen") -> None:
         self._screen = screen

@@ -18,6 +18,14 @@ def words(pilot: Pilot[None]) -> list[str]:
     return screen_of(pilot).session.answer.text.split()
 
 
+def test_over_ssh_it_is_drawn_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"):
+        monkeypatch.delenv(name, raising=False)
+    near = drawing.draw_every_s()
+    monkeypatch.setenv("SSH_TTY", "/dev/pts/1")
+    assert drawing.draw_every_s() > near
+
+
 async def test_while_somebody_types_the_answer_is_drawn_after_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
