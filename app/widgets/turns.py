@@ -137,12 +137,12 @@ class AnswerTurn(Entry):
         self._unfolded = False
         self._taken = 0
         self._epoch = 0
-        self.text = AnswerText()
         self._drawing = asyncio.Lock()
         self.is_whole = False
         """Drawn to its end: there is nothing left to do."""
 
     def compose(self) -> ComposeResult:
+        self.text = AnswerText()  # not before: a chat keeps turns that are not mounted
         yield self.text
 
     @property

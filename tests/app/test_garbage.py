@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from ebbtide.app.garbage import DUE, RARELY, collect_if_due, collect_now, collect_rarely
+from ebbtide.app.widgets.turns import UserTurn
+from tests.helpers.chat_host import settled
+from tests.helpers.transcript_host import Host
 
 
 class Ring:
@@ -58,3 +61,18 @@ def test_without_an_end_of_an_answer_a_full_collection_comes_by_itself() -> None
     while ring() is not None and len(kept) < 100 * RARELY[0] * RARELY[1]:
         kept.append([kept])
     assert ring() is None
+
+
+async def test_a_turn_that_was_drawn_and_let_go_is_freed_with_its_lines() -> None:
+    host = Host()
+    async with host.run_test() as pilot:
+        await host.transcript.add(UserTurn("a question"))
+        await settled(pilot)
+        turn = host.transcript.turns[0]
+        lines = weakref.ref(turn._styles_cache)
+        assert lines()._cache  # type: ignore[union-attr]
+        del turn
+        await host.transcript.clear()
+        await settled(pilot)
+        collect_now()
+        assert lines() is None
