@@ -84,6 +84,15 @@ def prefixes_dropped(tokens: int) -> Decision:
     return decision("prefix", sentence, tokens=tokens)
 
 
+def room_lost(lost: int, left: int) -> Decision:
+    """`lost` bytes of the budget could not be had; `left` are shared now."""
+    sentence = (
+        f"No more memory could be had: {format_bytes(lost)} of the budget are given up until the model is "
+        f"loaded again, {format_bytes(left)} are left to share"
+    )
+    return decision("shortage", sentence, lost_bytes=lost, left_bytes=left)
+
+
 def pins_lost(pins: Sequence[tuple[int, int]]) -> Decision:
     names = ", ".join(f"L{layer:02} expert {expert}" for layer, expert in pins[:3])
     more = f" and {len(pins) - 3} more" if len(pins) > 3 else ""

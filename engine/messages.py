@@ -253,7 +253,8 @@ class Decision(msgspec.Struct, frozen=True, tag="decision"):
     at: float
     """Seconds since 1970."""
     kind: str
-    """"budget", "warm", "prefill", "answer", "kv", "prefix", "unpin", "pin", "evict" or "refused"."""
+    """"budget", "warm", "prefill", "answer", "kv", "prefix", "unpin", "pin", "evict", "shortage" or
+    "refused"."""
     sentence: str
     numbers: dict[str, float] = {}
 

@@ -30,6 +30,7 @@ class Trades:
         self._kv_bytes, self._expert_bytes = self._owned()
         self._given = list(fast.pager.given) if fast.pager is not None else []
         self._dropped = fast.prefixes.dropped_tokens
+        self._lost = fast.arena.lost_pages
 
     def _owned(self) -> tuple[int, int]:
         arena = self._runtime.fast.arena
@@ -40,6 +41,7 @@ class Trades:
     def _happened(self) -> bool:
         fast, pager = self._runtime.fast, self._runtime.fast.pager
         changed = pager is not None and (bool(pager.lost_pins) or pager.given != self._given)
+        changed = changed or fast.arena.lost_pages != self._lost
         return changed or fast.prefixes.dropped_tokens != self._dropped
 
     def look(self, context: int, *, last: bool = False) -> None:
@@ -50,6 +52,10 @@ class Trades:
 
     def _tell(self, context: int) -> None:
         pager, (kv_bytes, expert_bytes) = self._runtime.fast.pager, self._owned()
+        arena = self._runtime.fast.arena
+        if arena.lost_pages > self._lost:
+            lost, left = (pages * arena.page_bytes for pages in (arena.lost_pages, arena.usable_pages))
+            self._emit(decisions.room_lost(lost, left))
         if pager is not None and pager.given != self._given:
             given = [now - before for now, before in zip(pager.given, self._given, strict=True)]
             grown, experts = max(kv_bytes - self._kv_bytes, 0), (self._expert_bytes, expert_bytes)

@@ -32,6 +32,8 @@ class Tenant(IntEnum):
     NOBODY = 0
     KV = 1
     EXPERTS = 2
+    LOST = 3
+    """Its slab could not be had (`give_up_unmapped`)."""
 
 
 class PageState(IntEnum):
@@ -78,7 +80,7 @@ class Arena:
         self._written = np.zeros(total_pages, np.bool_)
         """Pages that had an owner since their slab was mapped; the others are still zero."""
         self._free_in_slab = np.array([self._slab_pages(slab) for slab in range(slabs)], np.int64)
-        self._owned = [total_pages, 0, 0]
+        self._owned = [total_pages, 0, 0, 0]
         self.peak_pages = 0
         """The most pages ever owned at once."""
         self.pages = Pages(np.zeros(slabs, np.uint64), self.pages_per_slab, page_bytes)
@@ -90,6 +92,20 @@ class Arena:
     def free_pages(self) -> int:
         return self._owned[Tenant.NOBODY]
 
+    @property
+    def lost_pages(self) -> int:
+        return self._owned[Tenant.LOST]
+
+    @property
+    def usable_pages(self) -> int:
+        """All but those that are lost."""
+        return self.total_pages - self.lost_pages
+
+    @property
+    def mapped_pages(self) -> int:
+        """Pages whose slab has memory."""
+        return sum(self._slab_pages(slab) for slab in self._mapped())
+
     def owned_pages(self, tenant: Tenant) -> int:
         return self._owned[tenant]
 
@@ -100,7 +116,7 @@ class Arena:
 
     @property
     def mapped_bytes(self) -> int:
-        return sum(self._slab_pages(slab) for slab in self._mapped()) * self.page_bytes
+        return self.mapped_pages * self.page_bytes
 
     @property
     def spare_bytes(self) -> int:
@@ -128,7 +144,7 @@ class Arena:
         self._count(taken, -1)
         self._owned[Tenant.NOBODY] -= count
         self._owned[tenant] += count
-        self.peak_pages = max(self.peak_pages, self.total_pages - self.free_pages)
+        self.peak_pages = max(self.peak_pages, self.usable_pages - self.free_pages)
         return taken
 
     def _pick(self, count: int, *, from_low_end: bool) -> I32:
@@ -149,6 +165,18 @@ class Arena:
             if self._bases[slab] == NOT_MAPPED:
                 nbytes = self._slab_pages(slab) * self.page_bytes
                 self._bases[slab] = self.pages.slab_bases[slab] = self._memory.allocate(nbytes)
+
+    def give_up_unmapped(self) -> None:
+        """Do without the slabs that have no memory yet, for good: there is none for them."""
+        slabs = [slab for slab, base in enumerate(self._bases) if base == NOT_MAPPED]
+        for slab in slabs:
+            start = slab * self.pages_per_slab
+            pages = slice(start, start + self._slab_pages(slab))
+            lost = int(np.count_nonzero(self._owner[pages] == Tenant.NOBODY))
+            self._owner[pages], self._state[pages] = Tenant.LOST, PageState.RETIRING
+            self._free_in_slab[slab] = 0
+            self._owned[Tenant.NOBODY] -= lost
+            self._owned[Tenant.LOST] += lost
 
     def _mapped(self) -> list[int]:
         """Slabs that have memory."""
@@ -213,10 +241,13 @@ class Arena:
         assert ((self._state == PageState.FREE) == free).all(), "a page is owned but FREE, or the reverse"
         for slab, base in enumerate(self._bases):
             start = slab * self.pages_per_slab
-            here = int(np.count_nonzero(free[start : start + self.pages_per_slab]))
+            free_here = free[start : start + self.pages_per_slab]
+            here = int(np.count_nonzero(free_here))
             assert here == self._free_in_slab[slab], f"slab {slab} has {here} free pages"
             assert base == self.pages.slab_bases[slab], f"slab {slab} moved"
-            assert base != NOT_MAPPED or here == self._slab_pages(slab), f"slab {slab} has no memory"
+            unused = self._owner[start : start + self.pages_per_slab] == Tenant.LOST
+            assert base == NOT_MAPPED or not unused.any(), f"slab {slab} is lost but has memory"
+            assert base != NOT_MAPPED or (free_here | unused).all(), f"slab {slab} has no memory"
 
 
 def join_pages(parts: Sequence[I32]) -> I32:

@@ -25,7 +25,7 @@ class Ledger:
 
     @property
     def used_bytes(self) -> int:
-        pages = self._arena.total_pages - self._arena.free_pages
+        pages = self._arena.usable_pages - self._arena.free_pages
         return self.fixed_bytes + pages * self._arena.page_bytes
 
     @property
@@ -49,7 +49,7 @@ class Ledger:
             expert_bytes=self._arena.owned_pages(Tenant.EXPERTS) * size,
             kv_bytes=self._arena.owned_pages(Tenant.KV) * size,
             transient_bytes=self._plan.transient_bytes,
-            free_bytes=self._plan.budget_bytes - self.used_bytes,
+            free_bytes=self._plan.budget_bytes - self.used_bytes - self._arena.lost_pages * size,
             expert_hit_rate=pager.hit_rate if pager else 1.0,
             bytes_paged_in=pager.bytes_paged_in if pager else 0,
             width_histogram=pager.width_histogram() if pager else {},

@@ -1,6 +1,6 @@
 """The pager: sees to it that every expert a layer routes to is in fast memory when it is computed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,10 @@ def _distinct(experts: NDArray[np.integer]) -> list[int]:
         return sorted(set(experts.ravel().tolist()))
     found: list[int] = np.flatnonzero(np.bincount(experts.ravel())).tolist()
     return found
+
+
+def _raise(error: FitError) -> None:
+    raise error
 
 
 class Pager:
@@ -51,6 +55,8 @@ class Pager:
         """Experts of each layer that gave way to KV, ever."""
         self.lost_pins: list[tuple[int, int]] = []
         """(layer, expert) whose pin a smaller quota ended; the reader clears it."""
+        self.on_shortage: Callable[[FitError], None] = _raise
+        """See `tenancy.Experts`."""
         self.capacity_pages = 0
         self.set_capacity(capacity_pages)
 
@@ -121,19 +127,26 @@ class Pager:
 
     def _begin(self, state: LayerCache, missing: Sequence[int]) -> Fill | None:
         """Start reading as many of `missing` as fit beside those that stay; None when that is none."""
+        while (count := self._make_room(state, len(missing))) > 0:
+            try:
+                self._fill = Fill(self._arena, self._table, self._mover, state.index, missing[:count])
+            except FitError as error:
+                self.on_shortage(error)
+            else:
+                return self._fill
+        return None
+
+    def _make_room(self, state: LayerCache, wanted: int) -> int:
+        """Evict for up to `wanted` more experts of a layer; for how many there is room now."""
         room = state.room
         # Where not all fit, half a quota at a time lets the next half be read during the computation.
-        count = len(missing) if len(missing) <= room else min(room, max(1, state.slots // 2))
+        count = wanted if wanted <= room else min(room, max(1, state.slots // 2))
         if count <= 0:
-            return None
+            return 0
         while state.count + count > state.slots and self._evict_one(state):
             pass
         self._make_free(count * state.pages_per_expert)
-        count = min(count, self._arena.free_pages // state.pages_per_expert)
-        if count == 0:
-            return None
-        self._fill = Fill(self._arena, self._table, self._mover, state.index, missing[:count])
-        return self._fill
+        return min(count, self._arena.free_pages // state.pages_per_expert)
 
     def _finish(self, fill: Fill) -> Sequence[int]:
         """Publish a fill; its experts."""

@@ -14,6 +14,7 @@ from ebbtide.engine.memory.kv import KvPool
 from ebbtide.engine.memory.mover import Mover
 from ebbtide.engine.memory.pager import Pager
 from ebbtide.engine.memory.prefix_cache import PrefixCache
+from ebbtide.engine.memory.slabs import SlabMemory
 from ebbtide.engine.memory.slow import KINDS, Kind
 from ebbtide.engine.memory.tables import LayerLayouts, WeightPageTable
 from ebbtide.engine.memory.tenancy import Tenancy
@@ -143,10 +144,11 @@ def make_system(
     max_tokens: int = 320,
     retain_prefixes: bool = True,
     source: FakeSource | None = None,
+    memory: SlabMemory | None = None,
 ) -> System:
     """A pager and a KV pool of `LAYERS` layers over `pages` pages in slabs of 8."""
     source = source or FakeSource()
-    arena = Arena(PAGE, pages, slab_bytes=8 * PAGE)
+    arena = Arena(PAGE, pages, slab_bytes=8 * PAGE, memory=memory)
     table = WeightPageTable(layouts(), EXPERTS, arena.pages)
     pager = Pager(arena, table, Mover(source), capacity_pages=pages, policy=policy)
     tenancy = Tenancy(arena, pager, reserve_pages=reserve, retain_prefixes=retain_prefixes)
