@@ -1,0 +1,296 @@
+"""Attention of a few queries to one split: `SPLIT` positions of one KV head, in pages of one format.
+
+A split is worked through in two phases. Scores: a thread has eight neighbouring positions and goes through
+every fourth of the head's dimensions; the four threads that share positions add their sums at the end.
+Values: a thread has eight dimensions and goes through neighbouring positions; what the threads of a column
+have is added at the end. Both load eight values at once (BF16: 16 bytes) and use them for all queries.
+Between the phases the weights go through the queries' records in memory, since other threads need them.
+
+The order of every sum depends on the format and the head's size alone: not on how many queries there are,
+what they are, or where pages lie.
+"""
+
+import triton
+import triton.language as tl
+
+from ebbtide.kernels.triton.attention_merge import EMPTY
+
+SPLIT = tl.constexpr(256)
+WARPS = 4
+RECORD = tl.constexpr(264)
+"""Floats of a query's record: a split's weights and then the values' sums, the highest score, the sum of
+weights."""
+TOP = tl.constexpr(256)
+BF16 = tl.constexpr(2)
+"""Formats are told by the bytes of a value."""
+FP8 = tl.constexpr(1)
+
+
+@triton.jit
+def unpack(word, BYTES: tl.constexpr):
+    """The values of uint32 words, in the order of their bytes: two bf16, or four E4M3 times 2^-8.
+
+    An E4M3 code, moved to the top of a half-float, has that value: its exponent's bias is 8 less.
+    """
+    if BYTES == 2:
+        return (word << 16).to(tl.float32, bitcast=True), (word & 0xFFFF0000).to(tl.float32, bitcast=True)
+    else:
+        even = ((word << 8) & 0x80008000) | ((word << 7) & 0x3F803F80)
+        odd = (word & 0x80008000) | ((word >> 1) & 0x3F803F80)
+        return half_float(even), half_float(odd), half_float(even >> 16), half_float(odd >> 16)
+
+
+@triton.jit
+def half_float(word):
+    """f32 of the half-float in the lower half of uint32 words."""
+    return (word & 0xFFFF).to(tl.uint16).to(tl.float16, bitcast=True).to(tl.float32)
+
+
+@triton.jit
+def at_query(base, rows, QUERY: tl.constexpr, HEADS: tl.constexpr, STEP: tl.constexpr):
+    """Pointer to what query QUERY has: rows one after the other, HEADS neighbouring heads of each."""
+    return base + rows[QUERY // HEADS] + (QUERY % HEADS) * STEP
+
+
+@triton.jit
+def page_of(pages, runs, position, limit, TOKENS: tl.constexpr):
+    """Entries of the runs that positions up to `limit` are in, 0 for others and where there is none."""
+    run = position // TOKENS
+    return tl.load(pages + run, mask=(position <= limit) & (run < runs), other=0)
+
+
+@triton.jit
+def is_of(page, BYTES: tl.constexpr):
+    """Which entries are pages of a format."""
+    if BYTES == 2:
+        return (page != 0) & ((page & 1) == 0)
+    else:
+        return (page & 1) == 1
+
+
+@triton.jit
+def scale_of(words, BYTE: tl.constexpr):
+    """2^(b - 127) for byte b of each word, NaN for 255."""
+    byte = (words >> (8 * BYTE)) & 0xFF
+    return tl.where(byte == 255, 0x7FC00000, byte << 23).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def part(
+    q,
+    rows,
+    work,
+    records,
+    pages,
+    scales,
+    runs,
+    start,
+    limit,
+    kv_head,
+    kv_heads,
+    factor,
+    HEADS: tl.constexpr,
+    BYTES: tl.constexpr,
+    TOKENS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+):
+    """(highest scores, sums of weights, weighted sums of values): tuples with one for each query.
+
+    Query i is head i % HEADS of row i // HEADS; `rows` and `records` have an offset for each row, from `q`
+    and from `work`, to the first head's. No query sees positions past `limit`. Scores are times `factor`,
+    which is log2(e) scale; a weight is 2^(score - highest).
+    """
+    sums = score_sums(q, rows, pages, runs, start, limit, kv_head, HEADS, BYTES, TOKENS, HEAD_DIM)
+    tops, totals = put_weights(
+        sums,
+        work,
+        records,
+        pages,
+        scales,
+        runs,
+        start,
+        limit,
+        kv_head,
+        kv_heads,
+        factor,
+        HEADS,
+        BYTES,
+        TOKENS,
+    )
+    outs = weighted_values(
+        work, records, pages, runs, start, limit, kv_head, kv_heads, HEADS, BYTES, TOKENS, HEAD_DIM
+    )
+    return tops, totals, outs
+
+
+@triton.jit
+def score_sums(
+    q,
+    rows,
+    pages,
+    runs,
+    start,
+    limit,
+    kv_head,
+    HEADS: tl.constexpr,
+    BYTES: tl.constexpr,
+    TOKENS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+):
+    """Sums of q k, tensors f32 [4, 8, words]: for each query one for each value of a word.
+
+    Warp w, group g, word i, value j are position start + 64 w + 8 g + i (4 / BYTES) + j. `rows` are offsets
+    of the queries' rows from `q`.
+    """
+    queries: tl.constexpr = len(rows) * HEADS
+    per_word: tl.constexpr = 4 // BYTES
+    tile: tl.constexpr = TOKENS * 2 // BYTES
+    ahead: tl.constexpr = 8 if BYTES == 1 and HEAD_DIM % 32 == 0 else 4
+    warp = tl.arange(0, 4)[:, None, None, None]
+    position = start + warp * 64 + tl.arange(0, 8)[None, None, :, None] * 8
+    page = page_of(pages, runs, position, limit, TOKENS)
+    mine = is_of(page, BYTES)
+    lane = tl.arange(0, 4)[None, :, None, None]
+    at = (page & -2) + ((kv_head * HEAD_DIM + lane) * tile + position % tile) * BYTES
+    acc = ()
+    for _ in tl.static_range(queries * per_word):
+        acc += (tl.zeros([4, 4, 8, 2 * BYTES], tl.float32),)
+    for d in range(0, HEAD_DIM, 4 * ahead):
+        words = ()
+        for u in tl.static_range(ahead):
+            line = (at + (d + 4 * u) * (tile * BYTES)).to(tl.pointer_type(tl.uint32))
+            word = tl.multiple_of(line, [1, 1, 1, 8 * BYTES]) + tl.arange(0, 2 * BYTES)[None, None, None, :]
+            words += (tl.load(word, mask=mine, other=0),)
+        for u in tl.static_range(ahead):
+            values = unpack(words[u], BYTES)
+            new = ()
+            for i in tl.static_range(queries):
+                x = tl.load(at_query(q, rows, i, HEADS, HEAD_DIM) + d + 4 * u + lane)
+                for j in tl.static_range(per_word):
+                    new += (tl.fma(x, values[j], acc[i * per_word + j]),)
+            acc = new
+    sums = ()
+    for i in tl.static_range(queries * per_word):
+        sums += (tl.sum(acc[i], axis=1),)
+    return sums
+
+
+@triton.jit
+def put_weights(
+    sums,
+    work,
+    records,
+    pages,
+    scales,
+    runs,
+    start,
+    limit,
+    kv_head,
+    kv_heads,
+    factor,
+    HEADS: tl.constexpr,
+    BYTES: tl.constexpr,
+    TOKENS: tl.constexpr,
+):
+    """Store the weights of all positions (of FP8: times the scale of V), 0 for those not seen.
+
+    `records` are offsets of the rows' first records from `work`. Returns the highest score and the sum of
+    weights of each query.
+    """
+    queries: tl.constexpr = len(records) * HEADS
+    per_word: tl.constexpr = 4 // BYTES
+    group = tl.arange(0, 4)[:, None, None] * 64 + tl.arange(0, 8)[None, :, None] * 8
+    place = group + tl.arange(0, 2 * BYTES)[None, None, :] * per_word
+    mine = is_of(page_of(pages, runs, start + group, limit, TOKENS), BYTES)
+    if BYTES == 1:
+        tile: tl.constexpr = TOKENS * 2
+        beside = page_of(scales, runs, start + group, limit, TOKENS)
+        at = beside + kv_head * tile + (start + place) % tile
+        k_scales = tl.load(at.to(tl.pointer_type(tl.uint32)), mask=mine, other=0)
+        v_scales = tl.load((at + kv_heads * tile).to(tl.pointer_type(tl.uint32)), mask=mine, other=0)
+        factor = factor * 256
+    tops = ()
+    totals = ()
+    tl.debug_barrier()  # the weights of the split before have been read
+    for i in tl.static_range(queries):
+        scores = ()
+        top = tl.full([4, 8, 2 * BYTES], EMPTY, tl.float32)
+        for j in tl.static_range(per_word):
+            score = sums[i * per_word + j]
+            if BYTES == 1:
+                score = score * scale_of(k_scales, j)
+            score = tl.where(mine & (start + place + j <= limit), score * factor, EMPTY)
+            scores += (score,)
+            top = tl.maximum(top, score)
+        top = tl.max(tl.max(tl.max(top, axis=2), axis=1), axis=0)
+        base = tl.where(top == EMPTY, 0.0, top)
+        total = tl.zeros([4, 8, 2 * BYTES], tl.float32)
+        for j in tl.static_range(per_word):
+            weight = tl.exp2(scores[j] - base)
+            total += weight
+            if BYTES == 1:
+                weight = tl.where(scores[j] == EMPTY, 0.0, weight * scale_of(v_scales, j))
+            tl.store(at_query(work, records, i, HEADS, RECORD) + place + j, weight)
+        tops += (top,)
+        totals += (tl.sum(tl.sum(tl.sum(total, axis=2), axis=1), axis=0),)
+    tl.debug_barrier()
+    return tops, totals
+
+
+@triton.jit
+def weighted_values(
+    work,
+    records,
+    pages,
+    runs,
+    start,
+    limit,
+    kv_head,
+    kv_heads,
+    HEADS: tl.constexpr,
+    BYTES: tl.constexpr,
+    TOKENS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+):
+    """Sums of weight * value, f32 [HEAD_DIM, filled up to a power of two] for each query."""
+    queries: tl.constexpr = len(records) * HEADS
+    per_word: tl.constexpr = 4 // BYTES
+    tile: tl.constexpr = TOKENS * 2 // BYTES
+    vectors: tl.constexpr = triton.next_power_of_2(HEAD_DIM) // 8
+    slots: tl.constexpr = 128 // vectors
+    length: tl.constexpr = SPLIT // slots
+    ahead: tl.constexpr = min(length, 8)
+    slot = tl.arange(0, slots)[:, None, None]
+    vector = tl.arange(0, vectors)[None, :, None]
+    acc = ()
+    for _ in tl.static_range(queries * per_word):
+        acc += (tl.zeros([slots, vectors, 2 * BYTES], tl.float32),)
+    for first in range(0, length, ahead):
+        place = slot * length + first
+        page = page_of(pages, runs, start + place, limit, TOKENS)
+        token = (kv_heads + kv_head) * tile + (start + place) % tile
+        at = (page & -2) + (token * HEAD_DIM + vector * 8) * BYTES
+        mine = is_of(page, BYTES) & (vector < HEAD_DIM // 8)
+        words = ()
+        for u in tl.static_range(ahead):
+            line = (at + u * (HEAD_DIM * BYTES)).to(tl.pointer_type(tl.uint32))
+            word = tl.multiple_of(line, [1, 1, 8 * BYTES]) + tl.arange(0, 2 * BYTES)[None, None, :]
+            words += (tl.load(word, mask=mine & (start + place + u <= limit), other=0),)
+        for u in tl.static_range(ahead):
+            values = unpack(words[u], BYTES)
+            new = ()
+            for i in tl.static_range(queries):
+                weight = tl.load(at_query(work, records, i, HEADS, RECORD) + place + u)
+                for j in tl.static_range(per_word):
+                    new += (tl.fma(weight, values[j], acc[i * per_word + j]),)
+            acc = new
+    outs = ()
+    for i in tl.static_range(queries):
+        if BYTES == 2:
+            both = tl.join(tl.sum(acc[2 * i], axis=0), tl.sum(acc[2 * i + 1], axis=0))
+            outs += (tl.reshape(both, [vectors * 8]),)
+        else:
+            even = tl.join(tl.sum(acc[4 * i], axis=0), tl.sum(acc[4 * i + 2], axis=0))
+            odd = tl.join(tl.sum(acc[4 * i + 1], axis=0), tl.sum(acc[4 * i + 3], axis=0))
+            outs += (tl.reshape(tl.join(even, odd), [vectors * 8]) * 256,)
+    return outs
