@@ -1,5 +1,7 @@
 """A driver that goes on where the first frame ends: on the same alternate screen, without clearing it."""
 
+from contextlib import suppress
+
 from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 
@@ -21,6 +23,11 @@ class TakingOver(LinuxDriver):
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if before is not None:
             self.attrs_before = before
+
+    def _run_input_thread(self) -> None:
+        """A terminal that has hung up cannot be read; somebody else looks after that (`lost_terminal`)."""
+        with suppress(OSError):
+            self.run_input_thread()
 
     def write(self, data: str) -> None:
         """To switch to the alternate screen would clear it, if it is shown already."""

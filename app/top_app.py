@@ -1,23 +1,15 @@
 """The application of `ebbtide top`: the memory panel over another process's engine."""
 
-import asyncio
-import signal
 import threading
-from contextlib import suppress
-from pathlib import Path
 from typing import ClassVar
 
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from ebbtide.app.lost_terminal import end_after_hang_up
-from ebbtide.app.palettes import theme_name
 from ebbtide.app.panel.control import period_s
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.screen import MemoryScreen
-from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED
-from ebbtide.app.themes import install_themes
+from ebbtide.app.terminal_app import TerminalApp
 from ebbtide.engine.attach import Viewer
 from ebbtide.engine.errors import EngineDied
 from ebbtide.engine.frames import Frame
@@ -33,17 +25,14 @@ class Arrived(Message):
         self.frame = frame
 
 
-class TopApp(App[None]):
+class TopApp(TerminalApp):
     """Reads frames on a thread of its own; the screen draws them at its own pace."""
 
-    CSS_PATH = Path(__file__).with_name("theme.tcss")
     TITLE = "ebbtide top"
-    ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c,ctrl+d", "quit", "Quit", show=False)]
 
     def __init__(self, viewer: Viewer, theme: str = "auto") -> None:
-        super().__init__()
-        install_themes(self, theme_name(theme))
+        super().__init__(theme)
         self.feed = PanelFeed()
         self._viewer = viewer
         self._over = threading.Event()
@@ -52,17 +41,9 @@ class TopApp(App[None]):
         screen = MemoryScreen(self.feed, period_s(), None, way_out="q quits")
         self.push_screen(screen, lambda _: self.exit())
         threading.Thread(target=self._read, name="frames", daemon=True).start()
-        loop = asyncio.get_running_loop()
-        codes = {"SIGTERM": EXIT_TERMINATED, "SIGHUP": EXIT_TERMINATED, "SIGINT": EXIT_INTERRUPTED}
-        for name, code in codes.items():
-            with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
-                loop.add_signal_handler(getattr(signal, name), self._exit_with, code)
 
     def on_unmount(self) -> None:
         self._over.set()
-
-    def _exit_with(self, code: int) -> None:
-        end_after_hang_up(self, code)
 
     def _read(self) -> None:
         try:
