@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from ebbtide.engine.errors import CARD_LOST_CODE
 from ebbtide.engine.frames import ENDPOINT_VARIABLE
 from ebbtide.engine.lifeline import die_with_parent, exit_after
 from ebbtide.engine.messages import Cancel, Command, Count
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ebbtide.engine.counting import Counter
     from ebbtide.engine.endpoint import Endpoint
     from ebbtide.engine.hub import Hub
+    from ebbtide.engine.loop import Engine
 
 EXIT_GRACE_S = 1.0
 """After the app has gone, a step in progress may take this long before the process is ended."""
@@ -85,6 +87,19 @@ def _open_endpoint(hub: "Hub", inbox: Inbox) -> "Endpoint | None":
         return None
 
 
+def run_to_the_end(engine: "Engine") -> None:
+    """Run until the app has enough. A card that is lost ends the process, with a code that says so."""
+    from ebbtide.engine.device.faults import card_fault
+
+    try:
+        engine.run()
+    except Exception as error:
+        if card_fault(error) != "lost":
+            raise
+        print(f"engine: the card is lost: {error}", file=sys.stderr, flush=True)
+        os._exit(CARD_LOST_CODE)
+
+
 def main() -> None:
     die_with_parent()
     pipe = _take_over_stdout()
@@ -101,7 +116,7 @@ def main() -> None:
     endpoint = _open_endpoint(hub, inbox)
     inbox.counter = Counter(hub.emit)
     with contextlib.suppress(BrokenPipeError):  # the app went away in the middle of an event
-        Engine(hub.emit, inbox, Observer(hub.emit).set_rate, inbox.counter).run()
+        run_to_the_end(Engine(hub.emit, inbox, Observer(hub.emit).set_rate, inbox.counter))
     if endpoint is not None:
         endpoint.close()
     # Threads of readers and kernels hold nothing that needs a tidy end.

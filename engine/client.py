@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from ebbtide.engine.errors import ContextError, EngineDied, UsageError
+from ebbtide.engine.errors import CARD_LOST_CODE, ContextError, EngineDied, UsageError
 from ebbtide.engine.frames import ENDPOINT_VARIABLE
 from ebbtide.engine.lifeline import PARENT_PID_VARIABLE
 from ebbtide.engine.messages import Command, Event, Shutdown
@@ -47,6 +47,8 @@ ClientEvent = Event | Died
 
 def describe_exit(returncode: int) -> str:
     """`returncode` in words: "exited with code 3", "was killed by SIGKILL"."""
+    if returncode == CARD_LOST_CODE:
+        return "lost the card that it computed on"
     if returncode >= 0:
         return f"exited with code {returncode}"
     try:

@@ -2,6 +2,9 @@
 
 from typing import ClassVar
 
+CARD_LOST_CODE = 75
+"""What an engine process ends with that has lost its card: nothing in it can compute any more."""
+
 
 class EbbtideError(Exception):
     """One line that says what (`str(error)`) and one that says what to do (`hint`)."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from ebbtide.engine import messages as m
 from ebbtide.engine.answer import Answerer
 from ebbtide.engine.counting import Counter
+from ebbtide.engine.device.faults import card_fault
 from ebbtide.engine.errors import ContextError, EbbtideError, UsageError
 from ebbtide.engine.hands import by_hand
 from ebbtide.engine.idle import Interrupted, Warming
@@ -191,13 +192,18 @@ class Engine:
             self._emit(m.Ledger(self._runtime.memory()))
 
     def _guard(self, command: m.Command, action: Callable[[m.Command], None]) -> None:
-        """Run `action`; a failure ends the request (or the load) with a `Failed` event, not the engine."""
+        """Run `action`; a failure ends the request (or the load) with a `Failed` event, not the engine.
+
+        Where the card is lost, so is everything: that ends the engine.
+        """
         request_id = getattr(command, "request_id", 0)
         try:
             action(command)
         except BrokenPipeError:
             raise
         except Exception as error:
+            if card_fault(error) == "lost":
+                raise
             self._end_answer()
             self._emit(_failure(request_id, error))
 
@@ -216,6 +222,9 @@ def _failure(request_id: int, error: Exception) -> m.Failed:
         return m.Failed(request_id, str(error), error.hint, error.exit_code, detail, needs_pack, tokens)
     if isinstance(error, Cancelled):
         return m.Failed(request_id, "cancelled", "", 130, detail)
+    if card_fault(error) == "full":
+        hint = "Close other programs that use the card, give a smaller --budget, or use --device cpu."
+        return m.Failed(request_id, "the card has no memory left", hint, 4, detail)
     if isinstance(error, MemoryError):
         return m.Failed(request_id, "the system has no memory left", "Give a smaller --budget.", 4, detail)
     message = f"internal error: {type(error).__name__}: {error}"

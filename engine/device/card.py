@@ -6,6 +6,7 @@ The computing queue is the stream that kernels are launched on (torch's); the co
 import ctypes
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 
 from ebbtide.engine.device.driver import CudaDriver, DriverError
 from ebbtide.engine.device.lanes import Marker
@@ -20,6 +21,13 @@ Scatter = Callable[[int, int, int, int], None]
 """(stream, staged, pages, page_bytes): launches the kernel that `Lanes.scatter` describes on that stream."""
 
 
+def _destroy(driver: CudaDriver, event: ctypes.c_void_p) -> None:
+    """On whatever thread the last reference went."""
+    with suppress(DriverError):  # a lost card's: there is nothing to give back
+        driver.attach()
+        driver.call("cuEventDestroy_v2", event)
+
+
 class Event:
     """See `Marker`."""
 
@@ -29,11 +37,12 @@ class Event:
         driver.call("cuEventCreate", ctypes.byref(found), _NO_TIMING)
         self.handle = found
         # The driver keeps what an event that is still outstanding needs.
-        weakref.finalize(self, driver.call, "cuEventDestroy_v2", found).atexit = False
+        weakref.finalize(self, _destroy, driver, found).atexit = False
         driver.call("cuEventRecord", found, ctypes.c_void_p(stream))
 
     def wait(self) -> None:
         """See `Marker.wait`."""
+        self._driver.attach()
         self._driver.call("cuEventSynchronize", self.handle)
 
 

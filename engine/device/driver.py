@@ -7,6 +7,7 @@ where the driver's header renames them.
 
 import ctypes
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,8 @@ class CudaDriver:
 
     def __init__(self, open_library: Callable[[str], Any] = ctypes.CDLL) -> None:
         self._library = _open(open_library)
+        self._context = ctypes.c_void_p()
+        self._threads = threading.local()
         self.call("cuInit", 0)
 
     @property
@@ -111,9 +114,15 @@ class CudaDriver:
 
     def use(self, index: int) -> None:
         """Make a card's primary context (some hundred MB of its memory, once) this thread's current one."""
-        context = ctypes.c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._device(index))
-        self.call("cuCtxSetCurrent", context)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._device(index))
+        self._threads = threading.local()
+        self.attach()
+
+    def attach(self) -> None:
+        """Make the context that `use` made the calling thread's too: each has its own, and begins without."""
+        if not hasattr(self._threads, "is_attached"):
+            self.call("cuCtxSetCurrent", self._context)
+            self._threads.is_attached = True
 
     def memory(self) -> tuple[int, int]:
         """(free, total) bytes of the current context's device; free counts what other programs hold."""

@@ -68,10 +68,17 @@ class StagingRing:
         return self.slots * self.slot_bytes
 
     def take(self) -> Slot:
-        """A slot whose host memory may be written. Blocks until there is one; for reader threads."""
+        """A slot whose host memory may be written. Blocks until there is one; for reader threads.
+
+        What a marker raises is passed on; the slot stays in the ring, for whoever else waits.
+        """
         slot = self._free.get()
         if slot.busy is not None:
-            slot.busy.wait()
+            try:
+                slot.busy.wait()
+            except BaseException:
+                self._free.put(slot)
+                raise
             slot.busy = None
         return slot
 

@@ -23,10 +23,10 @@ ADDRESS_BYTES = 8
 
 
 class _Arrived(NamedTuple):
-    """A block in its slot, or why there is none."""
+    """A block in its slot, or why there is none: not even a slot where the card gives no answer."""
 
-    read: BlockRead
-    slot: Slot
+    read: BlockRead | None
+    slot: Slot | None
     nbytes: int
     error: BaseException | None
 
@@ -55,7 +55,7 @@ class UploadTransfer:
             arrived = self._arrived.get()
             self._open -= 1
             if arrived.error is not None:
-                self._ring.give(arrived.slot)
+                self._give_back(arrived)
                 raise arrived.error
             self._send(arrived)
             nbytes += arrived.nbytes
@@ -75,9 +75,14 @@ class UploadTransfer:
 
     def _give_back_arrived(self) -> None:
         while not self._arrived.empty():
-            self._ring.give(self._arrived.get().slot)
+            self._give_back(self._arrived.get())
+
+    def _give_back(self, arrived: _Arrived) -> None:
+        if arrived.slot is not None:
+            self._ring.give(arrived.slot)
 
     def _send(self, arrived: _Arrived) -> None:
+        assert arrived.slot is not None and arrived.read is not None
         slot, targets = arrived.slot, arrived.read.targets
         page_bytes = targets[0][1]
         end = len(targets) * page_bytes
@@ -89,7 +94,12 @@ class UploadTransfer:
 
     def _read_all(self) -> None:
         while True:
-            slot = self._ring.take()
+            try:
+                slot = self._ring.take()
+            except BaseException as error:  # as in `_read`
+                self._queue.clear()
+                self._arrived.put(_Arrived(None, None, 0, error))
+                return
             try:
                 read = self._queue.popleft()
             except IndexError:

@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import threading
 import uuid as uuids
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from tests.helpers.late_queues import LateQueues, Mark
 
 GIB = 1 << 30
 OUT_OF_MEMORY = 2
+NO_CONTEXT = 201
 
 
 @dataclass
@@ -37,6 +39,8 @@ class FakeCuda:
     version: int = 12080
     refusals: dict[str, int] = field(default_factory=dict)
     """Function name -> the CUresult it returns instead of working."""
+    refuse: Callable[[str], int] = lambda name: 0
+    """Asked for every call of a function: the CUresult it returns instead of working, or 0."""
     calls: list[str] = field(default_factory=list)
     current: int = -1
     blocks: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -47,6 +51,8 @@ class FakeCuda:
     """Streams, by handle."""
     events: dict[int, Mark | None] = field(default_factory=dict)
     handles: Any = field(default_factory=lambda: itertools.count(0x100))
+    threads: threading.local = field(default_factory=threading.local)
+    """`context` on those that have made one current."""
     pinned: dict[int, Any] = field(default_factory=dict)
     pinned_quota: int = 4 * GIB
 
@@ -62,7 +68,7 @@ class FakeCuda:
 
         def call(*arguments: Any) -> int:
             self.calls.append(name)
-            return self.refusals.get(name) or deed(*arguments) or 0
+            return self.refusals.get(name) or self.refuse(name) or deed(*arguments) or 0
 
         return call
 
@@ -100,11 +106,12 @@ class FakeCuda:
         _set(out, 0xC0DE + device.value)
 
     def _cuCtxSetCurrent(self, context: Any) -> None:  # noqa: N802
+        self.threads.context = context.value
         self.current = context.value - 0xC0DE
 
     def _cuMemGetInfo_v2(self, free: Any, total: Any) -> int:  # noqa: N802
         if self.current < 0:
-            return 201
+            return NO_CONTEXT
         _set(free, self.free_bytes(self.current))
         _set(total, self.cards[self.current].total)
         return 0
@@ -156,12 +163,17 @@ class FakeCuda:
     def _cuEventRecord(self, event: Any, stream: Any) -> None:  # noqa: N802
         self.events[event.value] = self.queues.mark(stream.value)
 
-    def _cuEventSynchronize(self, event: Any) -> None:  # noqa: N802
+    def _cuEventSynchronize(self, event: Any) -> int:  # noqa: N802
+        if not hasattr(self.threads, "context"):
+            return NO_CONTEXT
         mark = self.events[event.value]
         if mark is not None:
             mark.wait()
+        return 0
 
     def _cuEventDestroy_v2(self, event: Any) -> int:  # noqa: N802
+        if not hasattr(self.threads, "context"):
+            return NO_CONTEXT
         return 1 if self.events.pop(event.value, self) is self else 0
 
     def _cuCtxSynchronize(self) -> None:  # noqa: N802

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ebbtide.engine.device.card import CudaCard
-from ebbtide.engine.device.driver import CudaDriver
+from ebbtide.engine.device.driver import CudaDriver, DriverError
 from ebbtide.engine.device.lanes import Lanes, Marker
 from ebbtide.engine.device.staging import Slot, StagingMemory, StagingRing
 from ebbtide.engine.errors import EbbtideError
@@ -252,3 +252,17 @@ def test_without_pinned_memory_one_ordinary_slot_does_the_work() -> None:
     assert (system.ring.slots, system.ring.is_pinned) == (1, False)
     assert "no pinned memory" in system.ring.notice
     assert system.faults == [] and system.pager.misses > 20
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_lost_card_ends_the_wait_of_readers_and_of_the_step(slots: int) -> None:
+    card = DriverCard(0)
+    system = CardSystem(card, slots=slots)
+    for mask in system.pager.groups(0, ids(0, 1, 2)):
+        assert mask.any()
+    card.library.refusals["cuEventSynchronize"] = 700
+    with pytest.raises(DriverError, match="cuEventSynchronize"):
+        for layer in range(LAYERS):
+            for _ in system.pager.groups(layer, ids(3, 4, 5)):
+                pass
+    system.pager.close()
