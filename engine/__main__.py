@@ -5,6 +5,7 @@ import os
 import queue
 import sys
 import threading
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -100,7 +101,8 @@ def run_to_the_end(engine: "Engine") -> None:
         os._exit(CARD_LOST_CODE)
 
 
-def main() -> None:
+def run() -> None:
+    """Until the app is gone. Whatever it raises has not been foreseen."""
     die_with_parent()
     pipe = _take_over_stdout()
     inbox = Inbox()
@@ -119,7 +121,17 @@ def main() -> None:
         run_to_the_end(Engine(hub.emit, inbox, Observer(hub.emit).set_rate, inbox.counter))
     if endpoint is not None:
         endpoint.close()
-    # Threads of readers and kernels hold nothing that needs a tidy end.
+
+
+def main() -> None:
+    try:
+        run()
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    # Threads of readers and kernels hold nothing that needs a tidy end, and Python's own end cannot take
+    # standard input from the thread that waits for it: it would abort.
     os._exit(0)
 
 

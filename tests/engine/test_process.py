@@ -116,3 +116,21 @@ def test_closing_the_pipe_ends_the_process(client: EngineClient, model: Path) ->
     engine = psutil.Process(client.pid)
     client.close()
     wait_for_end([engine])
+
+
+UNUSABLE = """
+import sys
+sys.modules["ebbtide.engine.loop"] = None  # as with a module that cannot be imported
+from ebbtide.engine.__main__ import main
+main()
+"""
+
+
+def test_an_engine_that_cannot_start_says_why_and_ends_with_an_exit_code() -> None:
+    command, pipe = [sys.executable, "-c", UNUSABLE], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as engine:
+        # Its input stays open, as with the app: a thread is reading it when the engine ends.
+        assert engine.wait(PATIENCE_S) == 1
+        assert engine.stderr is not None
+        said = engine.stderr.read()
+    assert b"ebbtide.engine.loop" in said and b"Fatal Python error" not in said
