@@ -38,11 +38,31 @@ class _Part:
         self.blocks: list[_Placed] = []
 
 
+class _OpenText:
+    """Plain text that grows at its end: lines that stay are not wrapped again."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._rows: list[list[Row]] = []
+        self._width = 0
+
+    def rows(self, text: str, width: int) -> list[Row]:
+        lines = text.split("\n")
+        same = 0
+        if width == self._width:
+            while same < min(len(lines), len(self._lines)) and lines[same] == self._lines[same]:
+                same += 1
+        made = [wrapped(Content(line.expandtabs(TAB_CELLS)), width) for line in lines[same:]]
+        self._lines, self._rows, self._width = lines, self._rows[:same] + made, width
+        return [row for line in self._rows for row in line]
+
+
 class Document:
     """`open_text` may be set at any time; `append` adds what is final."""
 
     def __init__(self) -> None:
         self.open_text = ""
+        self._open = _OpenText()
         self._references: dict[str, Any] = {}
         self._parts = [_Part(self._references)]
 
@@ -70,7 +90,7 @@ class Document:
                 rows += block.rows(width, look)
                 rows += gap
         if self.open_text.strip():
-            rows += wrapped(Content(self.open_text.expandtabs(TAB_CELLS)), width)
+            rows += self._open.rows(self.open_text, width)
             rows += gap
         return rows
 

@@ -69,6 +69,19 @@ def test_the_open_end_is_plain_text_and_tabs_are_spaces() -> None:
     ]
 
 
+def test_of_an_open_end_that_grows_only_the_last_line_is_made_anew() -> None:
+    made = Document()
+    made.open_text = "one two three\nfour"
+    before = made.rows(8, LOOK)
+    made.open_text += " five"
+    after = made.rows(8, LOOK)
+    assert [row.content.plain for row in after] == ["one two", "three", "four", "five", ""]
+    assert after[0] is before[0] and after[1] is before[1]
+    assert [row.content.plain for row in made.rows(40, LOOK)] == ["one two three", "four five", ""]
+    made.open_text = "other\nfour five"
+    assert [row.content.plain for row in made.rows(40, LOOK)] == ["other", "four five", ""]
+
+
 def test_a_compact_answer_has_no_empty_rows_between_blocks() -> None:
     rows = document("# Title\n\none\n\n- two\n").rows(40, LOOK, airy=False)
     assert [row.content.plain for row in rows] == ["Title", "one", "• two"]
