@@ -1,7 +1,5 @@
 """The base of the parts of the panel: rows of cells, of which only those that changed are drawn again."""
 
-from typing import ClassVar
-
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
@@ -9,38 +7,12 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ebbtide.app.panel.cell import NONE, Cell, Ink, Row, changes
-
-INKS: tuple[Ink, ...] = (
-    "none",
-    "label",
-    "faint",
-    "title",
-    "live",
-    "warning",
-    "static",
-    "expert",
-    "kv",
-    "transient",
-    "runtime",
-    "free",
-    "engine",
-    "app",
-    "other",
-    "w8",
-    "w6",
-    "w4",
-    "w3",
-    "w2",
-    "absent",
-    "uses",
-    "pinned",
-    "chosen",
-)
+from ebbtide.app.panel.inks import Inked
 
 
 class Cells(Widget):
-    """Subclasses say what stands in their rows (`rows`), and how an ink looks (`ink`); `update` draws the
-    difference.
+    """Subclasses say what stands in their rows (`rows`); `update` draws the difference. How an ink looks is
+    known by what they stand in (`Inked`).
     """
 
     def __init__(self, classes: str | None = None) -> None:
@@ -55,7 +27,7 @@ class Cells(Widget):
 
     def ink(self, ink: Ink) -> Style:
         """How an ink looks here."""
-        raise NotImplementedError
+        return next(node for node in self.ancestors if isinstance(node, Inked)).ink(ink)
 
     def update(self) -> None:
         """Compare with what is drawn, and ask for those cells only that differ."""
@@ -80,11 +52,11 @@ class Cells(Widget):
         self.update()
         self.refresh()
 
-    def notify_style_update(self) -> None:
-        """Another theme: the inks have other colours."""
-        super().notify_style_update()
+    def forget_inks(self) -> None:
+        """Another theme: they have other colours."""
         self._inks.clear()
         self._strips.clear()
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         strip = self._strips.get(y)
@@ -128,9 +100,4 @@ class Cells(Widget):
 
 
 class Canvas(Cells):
-    """Cells with inks of their own, from the stylesheet."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"ink--{ink}" for ink in INKS}
-
-    def ink(self, ink: Ink) -> Style:
-        return self.get_component_rich_style(f"ink--{ink}")
+    """Stands for itself: `update_parts` draws it. (Tiles are drawn by the picture that they are part of.)"""

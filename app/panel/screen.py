@@ -15,6 +15,7 @@ from ebbtide.app.panel.event_log import EventLog, LastDecision
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import Place, fit
+from ebbtide.app.panel.inks import INK_CLASSES, Inked
 from ebbtide.app.panel.memory_bars import MemoryBars
 from ebbtide.app.panel.pace import Pace, update_parts
 from ebbtide.app.panel.rule import Rule
@@ -24,10 +25,11 @@ from ebbtide.app.panel.uses_map import UsesMap
 from ebbtide.engine.messages import Command, Evict, Pin
 
 
-class MemoryScreen(Screen[None]):
+class MemoryScreen(Inked, Screen[None]):
     """`send` takes commands for the engine; None = only to look at, as `ebbtide top` does."""
 
     AUTO_FOCUS = ""
+    COMPONENT_CLASSES: ClassVar[set[str]] = INK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f2,escape,q", "close", "Close", id="panel.close"),
         Binding("up,k", "move(-1, 0)", "Layer above", id="panel.up"),

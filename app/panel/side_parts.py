@@ -1,11 +1,14 @@
 """What stands in the compact panel beside the chat."""
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from ebbtide.app.panel.event_log import LastDecision
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
+from ebbtide.app.panel.inks import INK_CLASSES, Inked
 from ebbtide.app.panel.memory_bars import SideBars
 from ebbtide.app.panel.pace import Pace, update_parts
 from ebbtide.app.panel.rule import Rule
@@ -13,10 +16,11 @@ from ebbtide.app.panel.sparks import Sparks
 from ebbtide.app.panel.title import map_remark
 
 
-class SideParts(Vertical):
+class SideParts(Inked, Vertical):
     """It only shows; the prompt keeps the keys."""
 
     can_focus = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = INK_CLASSES
 
     def __init__(self, feed: PanelFeed) -> None:
         super().__init__()

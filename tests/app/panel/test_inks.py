@@ -3,7 +3,9 @@
 import pytest
 from textual.color import Color
 
-from ebbtide.app.panel.canvas import INKS, Canvas
+from ebbtide.app.panel.canvas import Canvas
+from ebbtide.app.panel.cell import Ink
+from ebbtide.app.panel.inks import INKS
 from ebbtide.app.panel.side import SidePanel
 from ebbtide.app.panel.sparks import Sparks
 from tests.helpers.contrast import ENOUGH_CONTRAST, contrast
@@ -14,8 +16,8 @@ DECORATION = {"faint"}
 """Lines between sections, and seconds in which nothing happened."""
 
 
-def contrast_of(canvas: Canvas, ink: str) -> float:
-    style = canvas.get_component_rich_style(f"ink--{ink}")
+def contrast_of(canvas: Canvas, ink: Ink) -> float:
+    style = canvas.ink(ink)
     assert style.color is not None and style.bgcolor is not None
     return contrast(Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor))
 
