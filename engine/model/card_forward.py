@@ -89,6 +89,8 @@ class CardForward:
         self._positions = memory.empty((rows,), torch.int32)
         self._logits = memory.empty((logit_rows, spec.vocab), torch.float32)
         self._pages = PageList(ops, memory, spec.layers, blocks)
+        for table in weights.blocks():
+            ops.adopt(table)
         factors = weights.rope_factors
         host = rope_tables(spec, None if factors is None else _host(factors), context)
         self._rotation = tuple(memory.empty(table.shape, torch.float32) for table in host)

@@ -2,7 +2,7 @@
 static.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -49,6 +49,14 @@ class DenseWeights:
     final_norm: F32
     rope_factors: F32 | None
     static_bytes: int
+
+    def blocks(self) -> Iterator[BlockTable]:
+        """Every block, each once."""
+        yield self.embedding
+        if self.head is not self.embedding:
+            yield self.head
+        for layer in self.layers:
+            yield from (part for part in vars(layer).values() if isinstance(part, BlockTable))
 
 
 class Home(Protocol):

@@ -159,3 +159,18 @@ def test_the_processor_is_used_where_it_is_asked_for(tmp_path: Path, card: HostC
     path = write_tiny(tmp_path / "m.gguf", "mixtral", **SIZES)
     (done,) = of(run(load(path, pack="no", device="cpu")), m.Loaded)
     assert done.threads == 2 and not card.places
+
+
+def test_a_pass_takes_no_memory_of_its_own(tmp_path: Path, card: HostCard) -> None:
+    runtime = loaded(tmp_path, "qwen2moe")
+    held = card.places[0].tensors.held_bytes, card.library.calls.count("cuMemAlloc_v2")
+    sequence = runtime.pool.new_sequence()
+    runtime.pool.extend(sequence, 1, Provenance(Lane.DECODE, "bf16"))
+    slabs = card.library.calls.count("cuMemAlloc_v2")
+    ids = np.array([7], np.int32)
+    rows = runtime.forward.hidden(ids, 0, runtime.kv_view(sequence), lambda: False)
+    runtime.forward.logits(rows, runtime.logits[:1])
+    assert card.places[0].tensors.held_bytes == held[0]
+    assert card.library.calls.count("cuMemAlloc_v2") == slabs >= held[1]
+    runtime.pool.release(sequence)
+    runtime.close()
