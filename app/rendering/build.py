@@ -49,7 +49,7 @@ class Builder:
     def _items(self, node: "SyntaxTreeNode", depth: int) -> Items:
         if node.type == "ordered_list":
             start = int(node.attrs.get("start", 1))
-            marks = [f"{number}. " for number in range(start, start + len(node.children))]
+            marks = [f"{number}{node.markup} " for number in range(start, start + len(node.children))]
             widest = max(map(len, marks))
             marks = [mark.rjust(widest) for mark in marks]
             inner = depth

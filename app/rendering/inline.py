@@ -24,7 +24,8 @@ class _Writer:
         self.pieces: list[str] = []
         self.length = 0
         self.spans: list[Span] = []
-        self._open: list[tuple[str, int, str]] = []
+        self._open: list[tuple[str, int, int, str]] = []
+        """Style, where it begins in the text and among the pieces, and where a link leads."""
 
     def write(self, text: str, style: str = "") -> None:
         if style:
@@ -33,12 +34,12 @@ class _Writer:
         self.length += len(text)
 
     def open(self, style: str, href: str = "") -> None:
-        self._open.append((style, self.length, href))
+        self._open.append((style, self.length, len(self.pieces), href))
 
     def close(self) -> None:
-        style, start, href = self._open.pop()
+        style, start, first, href = self._open.pop()
         self.spans.append(Span(start, self.length, style))
-        if href and not _is_told("".join(self.pieces)[start:], href):
+        if href and not _is_told("".join(self.pieces[first:]), href):
             self.write(f" ({href})", ".answer--faint")
 
 

@@ -120,7 +120,7 @@ def test_lists_in_lists() -> None:
         "3. five",
         "",
     ]
-    assert lines("9. nine\n10. ten\n") == [" 9. nine", "10. ten", ""]
+    assert lines("9) nine\n10) ten\n") == [" 9) nine", "10) ten", ""]
     assert lines("- one\n\n  more\n- two\n") == ["• one", "", "  more", "", "• two", ""]
     assert lines("-\n- b\n") == ["•", "• b", ""]
 
