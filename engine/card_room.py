@@ -1,5 +1,7 @@
 """The room of a model on a card: fast memory there, experts in ordinary memory in front of the disk."""
 
+from collections.abc import Callable
+
 from ebbtide.engine.device.place import Place
 from ebbtide.engine.device.staging import SLOTS, StagingRing
 from ebbtide.engine.device.tensors import PIECE_BYTES, SHARED_BYTES
@@ -15,12 +17,15 @@ from ebbtide.engine.model.card_home import CardHome
 from ebbtide.engine.model.rows import Rows
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import DenseWeights, Home
-from ebbtide.engine.room import CHUNK_TOKENS, LOGIT_ROWS, workspace_shape
+from ebbtide.engine.room import CHUNK_TOKENS, LOGIT_ROWS, Progress, workspace_shape
 from ebbtide.engine.weights.source import KINDS, Kind, WeightSource
 from ebbtide.kernels.layout import BlockLayout
 from ebbtide.kernels.ops import KvLayout
 from ebbtide.kernels.triton.mirrors import mirror_bytes
 from ebbtide.kernels.triton.ops import CardOps, workspace_bytes
+
+REHEARSAL_ROWS = 15
+"""8 + 4 + 2 + 1: products are made for so many rows at a time, so this meets each of their kernels."""
 
 
 class CardRoom:
@@ -96,6 +101,13 @@ class CardRoom:
             context=context,
             blocks=-(-context // kv.tokens),
         )
+
+    def prepare(self, rehearse: Callable[[int], None], progress: Progress) -> None:
+        """See `Room.prepare`: kernels are compiled when they are first launched, and kept on the disk."""
+        if self._place.side.compiles:
+            progress("Preparing the card", 0, 1)
+            rehearse(REHEARSAL_ROWS)
+            progress("Preparing the card", 1, 1)
 
     def peak_bytes(self) -> int | None:
         """See `Room.peak_bytes`: the driver's figure at the times when somebody asked."""

@@ -1,5 +1,6 @@
 """Where a model's fast memory is and who computes in it: this process, or (card_room.py) a card."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +15,8 @@ from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import DenseWeights, Home, HostHome
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.ops import KvLayout, Ops, WorkspaceShape
+
+Progress = Callable[[str, int, int], None]
 
 CHUNK_TOKENS = 256
 """Prefill goes in chunks that end at multiples of this position, whatever the budget."""
@@ -49,6 +52,10 @@ class Room(Protocol):
         self, spec: ModelSpec, weights: DenseWeights, pager: Pager | None, kv: KvLayout, context: int
     ) -> Pass:
         """Passes of up to `CHUNK_TOKENS` rows."""
+        ...
+
+    def prepare(self, rehearse: Callable[[int], None], progress: Progress) -> None:
+        """What has to be done once before somebody waits; `rehearse` runs a prompt of so many tokens."""
         ...
 
     def peak_bytes(self) -> int | None:
@@ -118,6 +125,9 @@ class HostRoom:
         workspace = np.zeros(self._ops.workspace_bytes(workspace_shape(spec, spec.context)), np.uint8)
         self._ops.set_workspace(workspace)
         return Forward(spec, self._ops, weights, pager, CHUNK_TOKENS, context)
+
+    def prepare(self, rehearse: Callable[[int], None], progress: Progress) -> None:
+        """See `Room.prepare`: nothing."""
 
     def peak_bytes(self) -> int | None:
         """See `Room.peak_bytes`."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.decisions import budget_resolved
+from ebbtide.engine.device.faults import card_fault
 from ebbtide.engine.device.place import Place, find_place
 from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.fast_memory import ExpertBank, FastMemory, open_memory
@@ -21,6 +22,7 @@ from ebbtide.engine.memory.kv import KvPool, KvSequence
 from ebbtide.engine.memory.pager import Pager
 from ebbtide.engine.memory.plan import MemoryPlan
 from ebbtide.engine.memory.prefix_cache import PrefixCache
+from ebbtide.engine.memory.provenance import Lane, Provenance
 from ebbtide.engine.memory.tables import LayerLayouts
 from ebbtide.engine.model.forward import Pass
 from ebbtide.engine.model.layer import KvView
@@ -66,16 +68,14 @@ class Runtime:
         """
         began = time.perf_counter()
         _refuse_what_is_missing(command)
-        place, notice = find_place(command.device)
-        if place is not None:
-            try:
+        try:
+            place, notice = find_place(command.device)
+            if place is not None:
                 return cls._load_into(_card_room(place), command, progress, began)
-            except PackNeeded:
-                raise
-            except FitError as error:
-                if command.device != "auto":
-                    raise
-                notice = f"cuda:{place.card.index} is not used: {error}"
+        except PackNeeded:
+            raise
+        except Exception as error:
+            notice = _without_card(command.device, error)
         room = HostRoom(_pick_ops(command.isa, command.threads), notice)
         return cls._load_into(room, command, progress, began)
 
@@ -86,6 +86,7 @@ class Runtime:
             model = open_model(command, room, progress)
             undo.callback(model.source.close)
             runtime = _build(command, room, model, progress, began, undo)
+            room.prepare(runtime.rehearse, progress)
             undo.pop_all()
         return runtime
 
@@ -112,6 +113,21 @@ class Runtime:
 
     def kv_view(self, sequence: KvSequence) -> KvView:
         return KvView(sequence.table, self.kv, self.fast.arena.pages)
+
+    def rehearse(self, rows: int) -> None:
+        """Run a made-up prompt of so many tokens and one token after it, and forget both."""
+        sequence = self.pool.new_sequence()
+        try:
+            for count, lane in ((min(rows, self.ctx - 1), Lane.PREFILL), (1, Lane.DECODE)):
+                start = sequence.length
+                self.pool.extend(sequence, count, Provenance(lane, self.kv.format))
+                ids, view = np.zeros(count, np.int32), self.kv_view(sequence)
+                hidden = self.forward.hidden(ids, start, view, lambda: False)
+                self.forward.logits(hidden[-1:], self.logits[:1])
+        finally:
+            self.pool.release(sequence)
+        if self.pager is not None:
+            self.pager.reset_counters()
 
     def check_ledger(self) -> None:
         """For safe points. Raises LedgerError."""
@@ -193,6 +209,19 @@ def _refuse_what_is_missing(command: m.Load) -> None:
         )
     if command.kv != "bf16":
         raise UsageError(f"--kv {command.kv} is not available in this version", hint="Use --kv bf16.")
+
+
+def _without_card(wish: str, error: Exception) -> str:
+    """What is said of a card that a model could not be put on. Raises it where no other place will do."""
+    fault = card_fault(error)
+    if not isinstance(error, FitError) and not fault:
+        raise error
+    if wish == "auto":
+        return f"No card is used: {error}"
+    if isinstance(error, FitError):
+        raise error
+    what = "has no memory left" if fault == "full" else "does not work any more"
+    raise FitError(f"{wish} {what}: {error}", hint="Use --device cpu.") from error
 
 
 def _card_room(place: Place) -> Room:

@@ -14,6 +14,8 @@ class TorchSide(Protocol):
     device: torch.device
     stream_handle: int
     stream: Stream
+    compiles: bool
+    """Whether kernels are made at their first launch, which takes seconds."""
 
     def wrap(self, address: int, nbytes: int) -> torch.Tensor:
         """u8 tensor over memory that lives as long as it."""
@@ -38,6 +40,8 @@ class _Memory:
 
 class CudaSide:
     """See `TorchSide`. Making it makes the card's context, and torch's current device on this thread."""
+
+    compiles = True
 
     def __init__(self, index: int) -> None:
         self.device = torch.device("cuda", index)

@@ -292,7 +292,10 @@ class Pager:
         return self.hits / events if events else 1.0
 
     def reset_counters(self) -> None:
+        """Forget what was counted, also the uses of each expert; who goes first is as before."""
         self.hits = self.misses = self.bytes_paged_in = 0
+        for state in self._layers:
+            state.uses = [0] * self._table.experts
 
     def width_histogram(self) -> dict[str, int]:
         return self._table.width_histogram()

@@ -174,3 +174,17 @@ def test_a_pass_takes_no_memory_of_its_own(tmp_path: Path, card: HostCard) -> No
     assert card.library.calls.count("cuMemAlloc_v2") == slabs >= held[1]
     runtime.pool.release(sequence)
     runtime.close()
+
+
+def test_kernels_are_compiled_before_somebody_waits(
+    tmp_path: Path, card: HostCard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.helpers.host_card.HostSide.compiles", True)
+    monkeypatch.setattr("ebbtide.engine.card_room.REHEARSAL_ROWS", 2)
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", **SIZES)
+    stages: list[str] = []
+    runtime = Runtime.load(load(path, budget="0%", pack="no"), lambda stage, *_: stages.append(stage))
+    assert stages[-2:] == ["Preparing the card"] * 2
+    assert runtime.pager is not None and runtime.pager.misses == 0 and not runtime.pager.uses().any()
+    runtime.fast.check_integrity()
+    runtime.close()

@@ -7,8 +7,7 @@ import pytest
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.client import Died, EngineClient
-from ebbtide.engine.device.driver import DriverError
-from ebbtide.engine.errors import FitError
+from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.arena import Arena
 from ebbtide.engine.runtime import Runtime
 from ebbtide.kernels.triton.combine import combine
@@ -60,10 +59,10 @@ def test_each_allocation_of_a_load_may_fail(card: HostCard, model: Path, for_goo
     on_card, count = 0, allocations(card, model)
     for at in range(count):
         runtime = load_on(card, model, Refusal(at, for_good=for_good))
-        words = ("not used", "staging memory", "pinned memory")
+        words = ("No card is used", "staging memory", "pinned memory")
         (said,) = [notice for notice in runtime.notices if any(word in notice for word in words)]
         is_on_card = runtime.room.isa == "sm_86"
-        assert is_on_card == ("cuda:0 is not used: The card has no" not in said), said
+        assert is_on_card == ("No card is used: The card has no" not in said), said
         on_card += is_on_card
         runtime.close()
         assert card.library.blocks == {} and card.library.pinned == {}, "something was left on the card"
@@ -113,10 +112,21 @@ def test_a_launch_without_memory_fails_one_request(
     assert of(events, m.Finished)[0].request_id == 2
 
 
-def test_a_driver_that_says_nothing_any_more_ends_the_engine(card: HostCard, model: Path) -> None:
-    card.library.refusals = {"cuStreamCreate": 700}
-    with pytest.raises(DriverError, match="cuStreamCreate"):
-        run(load(model, pack="no"))
+def test_a_card_that_breaks_while_a_model_is_loaded(card: HostCard, model: Path) -> None:
+    for function in ("cuStreamCreate", "cuMemAlloc_v2", "cuMemHostAlloc"):
+        card.library.refusals = {function: 700}
+        runtime = Runtime.load(load(model, pack="no"), lambda *_: None)
+        assert runtime.room.threads == 2
+        assert runtime.notices[0].startswith(f"No card is used: {function}")
+        runtime.close()
+        with pytest.raises(FitError, match="cuda:0 does not work any more"):
+            Runtime.load(load(model, pack="no", device="cuda:0"), lambda *_: None)
+
+
+def test_errors_that_are_not_the_cards_are_not_hidden(card: HostCard, model: Path) -> None:
+    with pytest.raises(UsageError, match="longer than this model's context"):
+        Runtime.load(load(model, pack="no", ctx=1 << 20), lambda *_: None)
+    assert card.library.blocks == {} and card.library.pinned == {}
 
 
 def wait_for(client: EngineClient, kind: type[Any]) -> Any:

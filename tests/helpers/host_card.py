@@ -39,6 +39,7 @@ class HostSide:
 
     device = torch.device("cpu")
     stream_handle = COMPUTE
+    compiles = False
 
     def __init__(self, queues: LateQueues) -> None:
         self._queues = queues
