@@ -13,7 +13,7 @@ from ebbtide.engine.messages import Decision
 TIME_CELLS, KIND_CELLS = 9, 9
 
 
-AUTOMATIC = {"budget", "warm", "kv", "prefix", "unpin"}
+AUTOMATIC = {"budget", "warm", "kv", "prefix", "shortage", "unpin"}
 """Kinds that nobody asked for; the others report what was asked."""
 
 
