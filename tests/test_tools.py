@@ -9,7 +9,7 @@ import pytest
 TESTS = Path(__file__).parent
 TOOLS = [
     path
-    for folder in ("tools", "oracle")
+    for folder in ("tools", "oracle", "gpu")
     for path in sorted((TESTS / folder).glob("*.py"))
     if 'if __name__ == "__main__":' in path.read_text("utf-8")
 ]

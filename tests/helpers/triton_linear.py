@@ -1,4 +1,4 @@
-"""Plane products in Triton's interpreter on CPU tensors, and how far they may be from the exact ones."""
+"""Plane products where x is (a card, or the interpreter), and how far from the exact ones they may be."""
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from ebbtide.kernels.triton.arrange import arrange, arranged_shape
 from ebbtide.kernels.triton.linear import linear
 from ebbtide.kernels.triton.planes import MIXED
 from ebbtide.kernels.triton.tables import device_table
+from tests.helpers.on_card import moved
 from tests.helpers.plane_blocks import UNIT, weights_of
 
 MIXED_WIDTH: int = MIXED.value
@@ -30,16 +31,17 @@ def random_rows(rng: np.random.Generator, rows: int, cols: int) -> torch.Tensor:
 
 def arranged(x: torch.Tensor) -> torch.Tensor:
     """x[M, K] as the products read it; NaN stays where the kernel writes nothing."""
-    out = torch.full(arranged_shape(*x.shape), torch.nan)
+    out = torch.full(arranged_shape(*x.shape), torch.nan, device=x.device)
     arrange(x, out)
     return out
 
 
 def products(x: torch.Tensor, table: BlockTable, index: int = 0, width: int = MIXED_WIDTH) -> torch.Tensor:
     """x W^T of block `index`."""
-    out = torch.full((len(x), table.layout.rows), torch.nan)
-    fault = torch.zeros(1, dtype=torch.int32)
-    linear(arranged(x), device_table(table, "cpu"), out, fault, index=index, width=width)
+    out = torch.full((len(x), table.layout.rows), torch.nan, device=x.device)
+    fault = torch.zeros(1, dtype=torch.int32, device=x.device)
+    mirror = device_table(moved(table, x.device), x.device)
+    linear(arranged(x), mirror, out, fault, index=index, width=width)
     assert fault.item() == 0
     return out
 

@@ -4,62 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from ebbtide.kernels.layout import FORMATS, MatrixShape, block_layout
-from ebbtide.kernels.ops import Activation, BlockTable
+from ebbtide.kernels.ops import Activation
 from ebbtide.kernels.reference import moe as reference
-from ebbtide.kernels.triton.arrange import arranged_shape
 from ebbtide.kernels.triton.combine import combine
-from ebbtide.kernels.triton.moe import moe
-from ebbtide.kernels.triton.tables import device_table
-from tests.helpers.plane_blocks import UNIT, scattered_table, weights_of
-from tests.helpers.triton_linear import arranged, magnitude
+from tests.helpers.plane_blocks import UNIT
+from tests.helpers.triton_moe import bound, experts, run
 from tests.kernels.triton.conftest import Compare
 
 WIDTHS = [8, 3, 6, 0]
-
-
-def tables(
-    names: tuple[str, str, str], dim: int, d_ff: int, widths: list[int]
-) -> tuple[BlockTable, BlockTable]:
-    rng = np.random.default_rng(dim)
-    shapes = [MatrixShape(d_ff, dim, FORMATS[name]) for name in names[:2]]
-    gate_up = block_layout(shapes, page_bytes=4096, floor_planes=2)
-    down = block_layout([MatrixShape(dim, d_ff, FORMATS[names[2]])], page_bytes=4096, floor_planes=2)
-    return scattered_table(gate_up, rng, widths), scattered_table(down, rng, widths)
-
-
-def run(
-    x: torch.Tensor,
-    idx: torch.Tensor,
-    chosen: torch.Tensor,
-    pair: tuple[BlockTable, BlockTable],
-    activation: Activation = "silu",
-    faults: int = 0,
-) -> torch.Tensor:
-    gate_up, down = pair
-    rows, top_k = idx.shape
-    out = torch.full((rows, top_k, down.layout.rows), 7.0)
-    hidden = torch.full(arranged_shape(rows * top_k, down.layout.cols), torch.nan)
-    fault = torch.zeros(1, dtype=torch.int32)
-    mirrors = device_table(gate_up, "cpu"), device_table(down, "cpu")
-    moe(arranged(x), idx, chosen, *mirrors, hidden, out, fault, activation)
-    assert fault.item() == faults
-    return out
-
-
-def bound(x: torch.Tensor, expert: int, pair: tuple[BlockTable, BlockTable]) -> torch.Tensor:
-    """Largest |kernel - exact| for one row: gate and up are each off by what `products_bound` says, their
-    product by both relative to the other's size (the activations have slopes below 1.2), and `down` passes
-    this on."""
-    gate, up = weights_of(pair[0], expert)
-    (down,) = weights_of(pair[1], expert)
-    roundings = 16 + 8 + x.shape[-1] // 256 + 64
-    values = [(w.dense() @ x.double()).abs() for w in (gate, up)]
-    errors = [roundings * UNIT * (magnitude(w) @ x.abs().double()) for w in (gate, up)]
-    product = (
-        1.2 * errors[0] * values[1] + (values[0] + errors[0]) * errors[1] + 16 * UNIT * values[0] * values[1]
-    )
-    return down.dense().abs() @ product + roundings * UNIT * (magnitude(down) @ (values[0] * values[1]))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +25,7 @@ def bound(x: torch.Tensor, expert: int, pair: tuple[BlockTable, BlockTable]) -> 
 def test_pairs(
     names: tuple[str, str, str], dim: int, d_ff: int, activation: Activation, compare: Compare
 ) -> None:
-    pair = tables(names, dim, d_ff, WIDTHS)
+    pair = experts(names, dim, d_ff, WIDTHS)
     x = torch.from_numpy(np.random.default_rng(1).standard_normal((2, dim)).astype(np.float32))
     idx = torch.tensor([[1, 0], [2, 1]], dtype=torch.int32)
     chosen = torch.tensor([1, 1, 0, 1], dtype=torch.uint8)
@@ -92,7 +44,7 @@ def test_pairs(
 
 
 def test_a_pair_has_the_same_bits_in_any_company() -> None:
-    pair = tables(("Q4_0", "Q8_0", "Q5_0"), 32, 32, WIDTHS)
+    pair = experts(("Q4_0", "Q8_0", "Q5_0"), 32, 32, WIDTHS)
     x = torch.from_numpy(np.random.default_rng(2).standard_normal((2, 32)).astype(np.float32))
     idx = torch.tensor([[0, 1], [1, 2]], dtype=torch.int32)
     chosen = torch.ones(4, dtype=torch.uint8)
@@ -109,7 +61,7 @@ def test_a_pair_has_the_same_bits_in_any_company() -> None:
 
 
 def test_an_absent_expert_is_reported_for_each_pair() -> None:
-    pair = tables(("Q4_0", "Q4_0", "Q4_0"), 32, 32, WIDTHS)
+    pair = experts(("Q4_0", "Q4_0", "Q4_0"), 32, 32, WIDTHS)
     idx = torch.tensor([[3, 0], [2, 3]], dtype=torch.int32)
     out = run(torch.ones(2, 32), idx, torch.ones(4, dtype=torch.uint8), pair, faults=2)
     assert (out[0, 0] == 7.0).all() and (out[1, 1] == 7.0).all() and (out[0, 1] != 7.0).any()

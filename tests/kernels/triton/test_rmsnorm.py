@@ -6,7 +6,7 @@ import torch
 
 from ebbtide.kernels.reference import norm as reference
 from ebbtide.kernels.triton.rmsnorm import rmsnorm, rmsnorm_heads
-from tests.helpers.plane_blocks import UNIT
+from tests.helpers.kernel_bounds import rmsnorm_bound
 from tests.kernels.triton.conftest import Compare
 
 EPS = 1e-5
@@ -31,13 +31,6 @@ def exact(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(out)
 
 
-def bound(expected: torch.Tensor) -> torch.Tensor:
-    """A sum of squares is off by one unit per addition of a chain, its root by half of that; then mean, root,
-    inverse and two products."""
-    cols = expected.shape[-1]
-    return expected.double().abs() * UNIT * (cols / 1024 + 12 + 8) + 1e-37
-
-
 # One value; primes; whole tiles; a tile and a bit; several tiles.
 @pytest.mark.parametrize("cols", [1, 13, 64, 577, 1024, 1031, 2048])
 @pytest.mark.parametrize("rows", [1, 3, 8])
@@ -45,7 +38,7 @@ def test_rows(rows: int, cols: int, compare: Compare) -> None:
     x, weight = made(rows, cols)
     expected = exact(x, weight)
     out = run(x, weight)
-    compare("rmsnorm", out, expected, bound(expected))
+    compare("rmsnorm", out, expected, rmsnorm_bound(expected))
     for m in range(rows):
         assert torch.equal(run(x[m : m + 1], weight), out[m : m + 1])
 
@@ -58,7 +51,7 @@ def test_heads_in_place_within_wider_rows(rows: int, heads: int, dim: int, compa
     own = memory[:, 1:-1]
     own[...] = x.reshape(rows, heads, dim)
     rmsnorm_heads(own, weight, EPS, own)
-    compare("rmsnorm heads", own.clone(), expected, bound(expected))
+    compare("rmsnorm heads", own.clone(), expected, rmsnorm_bound(expected))
     assert memory[:, 0].isnan().all() and memory[:, -1].isnan().all()
     assert torch.equal(own.reshape(-1, dim), run(x, weight))
 

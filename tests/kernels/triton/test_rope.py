@@ -6,7 +6,7 @@ import torch
 
 from ebbtide.kernels.reference import rope as reference
 from ebbtide.kernels.triton.rope import rope
-from tests.helpers.plane_blocks import UNIT
+from tests.helpers.kernel_bounds import rope_bound
 from tests.kernels.triton.conftest import Compare
 
 POSITIONS = 97
@@ -46,9 +46,8 @@ def test_matches_the_reference(
     expected = x.numpy().copy()
     cos, sin = (table.numpy() for table in tables(rotated // 2))
     reference.rope(expected, cos, sin, positions.numpy(), interleaved)
-    size = alone.abs().double().max()
     assert run(x, rotated // 2, positions, interleaved) == 0
-    compare("rope", x.clone(), torch.from_numpy(expected), 4 * UNIT * size)
+    compare("rope", x.clone(), torch.from_numpy(expected), rope_bound(alone))
     assert memory[:, heads].isnan().all()
     assert torch.equal(x[..., rotated:], alone[..., rotated:])
     for m in range(rows):

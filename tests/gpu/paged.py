@@ -1,0 +1,75 @@
+"""The KV cache's kernels on a card: writing pages, and attention to pages of both formats."""
+
+import numpy as np
+import torch
+
+from ebbtide.kernels.ops import KvLayout
+from ebbtide.kernels.reference.kv import kv_write as write_reference
+from ebbtide.kernels.triton.attention import attention, attention_floats
+from ebbtide.kernels.triton.kv import kv_write
+from tests.gpu.ground import Ground
+from tests.gpu.judge import Judge
+from tests.helpers.on_card import MovedStore, moved_store
+from tests.helpers.sealed_store import SealedStore
+from tests.helpers.triton_attention import Case, Filled, error_bound, exact, filled
+
+SHAPES = {"starter": (9, 3, 64, 48), "OLMoE": (16, 16, 128, 8), "Qwen3-30B": (32, 4, 128, 24)}
+"""Heads, heads of keys, their size, positions of a page."""
+
+
+def check_paged(ground: Ground) -> None:
+    """Pages written, and attended to: alone, a few rows, a prompt's; BF16 and FP8."""
+    with Judge(ground, "kv write") as judge:
+        _write(ground, judge)
+    for name, shape in [("small", (2, 1, 16, 8))] if ground.dry else SHAPES.items():
+        for sealed in (False, True):
+            with Judge(ground, f"attention {name} {'FP8' if sealed else 'BF16'}") as judge:
+                _attend(ground, judge, shape, sealed)
+
+
+def _write(ground: Ground, judge: Judge) -> None:
+    rng = np.random.default_rng(ground.seed)
+    for heads, dim, tokens in [(1, 16, 8)] if ground.dry else [(3, 64, 48), (4, 128, 24), (2, 80, 24)]:
+        layout = KvLayout(heads, dim, tokens)
+        for rows in (3,) if ground.dry else (1, 3, 17, 256):
+            k, v = rng.standard_normal((2, rows, heads, dim)).astype(np.float32)
+            positions = rng.permutation(rows + 30)[:rows].astype(np.int32)
+            wanted = SealedStore(layout, rows + 30, seed=ground.seed)
+            there = moved_store(SealedStore(layout, rows + 30, seed=ground.seed), ground.device)
+            write_reference(k, v, positions, wanted.table, layout, wanted.pages)
+            fault = torch.zeros(1, dtype=torch.int32, device=ground.device)
+            sent = [torch.from_numpy(each).to(ground.device) for each in (k, v, positions)]
+            kv_write(sent[0], sent[1], sent[2], there.table(), layout, fault)
+            judge.true("a fault", fault.item() == 0)
+            judge.same(f"{rows} rows", torch.from_numpy(there.bytes()), torch.from_numpy(wanted.bytes()))
+
+
+def _attend(ground: Ground, judge: Judge, shape: tuple[int, int, int, int], sealed: bool) -> None:
+    rng = np.random.default_rng(ground.seed + 1)
+    most = 20 if ground.dry else 3000
+    places = rng.integers(0, most, 3 if ground.dry else 20).tolist()
+    places[0] = most - 1
+    pairs = most // (2 * shape[3])
+    case = Case(*shape, places, tuple(range(0, pairs, 2)) if sealed else ())
+    at = filled(case, ground.seed % 1000)
+    there = moved_store(at.store, ground.device)
+    limit, wanted = error_bound(at), exact(at)
+    whole = _attended(ground, at, there, slice(None), sealed)
+    judge.near("a prompt's rows" if len(places) > 8 else "rows", whole, wanted, limit)
+    for count in (1,) if ground.dry else range(1, 9):
+        part = slice(len(places) - count, len(places))
+        judge.same(f"{count} rows", _attended(ground, at, there, part, sealed), whole[part])
+
+
+def _attended(ground: Ground, at: Filled, there: MovedStore, rows: slice, sealed: bool) -> torch.Tensor:
+    q, positions = at.q[rows].to(ground.device), at.positions[rows].to(ground.device)
+    count, heads, head_dim = q.shape
+    table = there.table(may_seal=sealed)
+    context = table.pages.shape[-1] * at.store.layout.tokens
+    floats = attention_floats(count, heads, context, may_seal=sealed)
+    work = torch.full((floats,), torch.nan, device=ground.device)
+    out = torch.full((count, heads * head_dim), torch.nan, device=ground.device)
+    fault = torch.zeros(1, dtype=torch.int32, device=ground.device)
+    attention(q, positions, table, at.store.layout, head_dim**-0.5, work, out, fault, context=context)
+    assert fault.item() == 0
+    return out

@@ -1,0 +1,70 @@
+"""The parts of the check, in order, and what each of them needs."""
+
+import importlib
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.gpu.ground import Ground
+from tests.gpu.machine import check_machine, missing
+from tests.gpu.runner import Emit, Part
+
+CHECKS = "torch", "triton", "numpy"
+
+
+class Entry(NamedTuple):
+    """`function` is module.name below tests.gpu; seconds as in `Part`."""
+
+    name: str
+    function: str
+    least_s: float
+    most_s: float
+    alone: bool = False
+    needs: tuple[str, ...] = CHECKS
+
+
+ENTRIES = (
+    Entry("machine", "", 5, 150, needs=()),
+    Entry("products", "planes.check_products", 10, 150),
+    Entry("experts", "planes.check_experts", 10, 150),
+    Entry("vectors", "vectors.check_vectors", 10, 120),
+    Entry("paged", "paged.check_paged", 10, 150),
+    Entry("memory", "memory.check_memory", 15, 60, alone=True),
+)
+
+
+def chosen_parts(only: str, broken: str, *, dry: bool, seed: int, folder: Path) -> list[Part]:
+    """Those named in `only`, all where it is empty. `broken`: a part that is made to fail.
+
+    Raises SystemExit for a name that is no part.
+    """
+    known = [entry.name for entry in ENTRIES]
+    names = [name.strip() for name in only.split(",") if name.strip()] or known
+    if unknown := set(names) - set(known):
+        raise SystemExit(f"no part {', '.join(sorted(unknown))}; parts: {', '.join(known)}")
+    return [
+        Part(
+            entry.name,
+            partial(_work, entry, broken == entry.name, dry, seed, folder),
+            0 if dry else entry.least_s,
+            entry.most_s,
+            entry.alone,
+        )
+        for entry in ENTRIES
+        if entry.name in names
+    ]
+
+
+def _work(
+    entry: Entry, is_broken: bool, dry: bool, seed: int, folder: Path, emit: Emit, deadline: float
+) -> None:
+    ground = Ground(entry.name, emit, dry=dry, seed=seed, deadline=deadline, folder=folder)
+    if is_broken:
+        raise RuntimeError("made to fail")
+    if lacking := missing(entry.needs):
+        ground.row("all", passed=False, note=f"not done: no {', '.join(lacking)} here")
+    elif not entry.function:
+        check_machine(ground, {each.name: each.needs for each in ENTRIES})
+    else:
+        module, name = entry.function.split(".")
+        getattr(importlib.import_module(f"tests.gpu.{module}"), name)(ground)
