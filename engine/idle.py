@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from ebbtide.engine import decisions
+from ebbtide.engine.device.faults import card_fault
 from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.memory.arena import Tenant
 from ebbtide.engine.messages import Decision
@@ -31,9 +32,11 @@ class Warming:
             self.over = True
         except Interrupted:
             pass
-        except EbbtideError:
+        except Exception as error:
             # The same read will be tried, and its failure reported, when a request needs it.
             self.over = True
+            if not isinstance(error, EbbtideError) and card_fault(error) != "full":
+                raise
         self._seconds += time.perf_counter() - began
         self._bytes += max(self._expert_bytes - before, 0)
         if self.over and self._bytes:

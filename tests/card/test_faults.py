@@ -8,13 +8,14 @@ import pytest
 from ebbtide.engine import messages as m
 from ebbtide.engine.client import Died, EngineClient
 from ebbtide.engine.errors import FitError, UsageError
+from ebbtide.engine.loop import Engine
 from ebbtide.engine.memory.arena import Arena
 from ebbtide.engine.runtime import Runtime
 from ebbtide.kernels.triton.combine import combine
 from tests.card.test_end_to_end import SIZES
 from tests.helpers.card_engine import card_engine
 from tests.helpers.host_card import HostCard
-from tests.helpers.in_process import generate, load, of, run
+from tests.helpers.in_process import Script, generate, load, of, run
 from tests.helpers.tiny_models import write_tiny
 from tests.helpers.waiting import PATIENCE_S
 
@@ -91,6 +92,22 @@ def test_a_slab_that_cannot_be_had_in_the_middle_of_an_answer(
         assert len(said) == (slabs == 3)
     assert "given up until the model is loaded again" in said[0]
     assert answers[0].token_ids == answers[1].token_ids
+
+
+@pytest.mark.parametrize("function", ["cuMemAlloc_v2", "cuEventCreate"])
+def test_reading_ahead_on_a_full_card_ends_and_the_engine_goes_on(
+    card: HostCard, model: Path, function: str
+) -> None:
+    events: list[m.Event] = []
+    script = Script(load(model, pack="no"))
+
+    def see(event: m.Event) -> None:
+        events.append(event)
+        if isinstance(event, m.Loaded):
+            card.library.refusals = {function: OUT_OF_MEMORY}
+
+    Engine(see, script).run()
+    assert of(events, m.Loaded)[0].isa == "sm_86" and not of(events, m.Failed)
 
 
 def test_a_launch_without_memory_fails_one_request(
