@@ -23,7 +23,7 @@ from ebbtide.app.options import (
 )
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.settings import save_setting
-from ebbtide.app.starter import starter_fetcher
+from ebbtide.app.starter import is_starter, starter_fetcher
 from ebbtide.app.theme_wishes import THEME_WISHES
 from ebbtide.engine.messages import Load, Sampling
 
@@ -122,7 +122,8 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKee
 
     def find_model(name: str, before: Load) -> Load:
         path = resolve(name, context.paths)
-        refuse_other_kinds(path)  # before the model that answers now is let go
+        if not is_starter(path, context.paths):
+            refuse_other_kinds(path)  # before the model that answers now is let go
         return msgspec.structs.replace(before, path=str(path))
 
     tools = ChatTools(

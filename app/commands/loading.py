@@ -38,7 +38,8 @@ def needs_fetching(context: AppContext, load: Load) -> bool:
 def find_load(context: AppContext, model: str | None, flags: EngineFlags) -> Load:
     """Find the file and complete the command; only the starter's file may be missing."""
     path = resolve(context.settings.engine.model if model is None else model, context.paths)
-    refuse_other_kinds(path)
+    if not is_starter(path, context.paths):  # which is made again where it is damaged
+        refuse_other_kinds(path)
     load = flags.load(str(path), context.settings, str(context.paths.cache))
     if load.pack == "ask" and is_starter(path, context.paths):
         return msgspec.structs.replace(load, pack="yes")
