@@ -26,7 +26,11 @@ class Fill:
         reads: list[BlockRead] = []
         for expert, own in zip(self.experts, self._pages, strict=True):
             reads.extend(self._reads_of(expert, own))
-        self._flight = mover.start(reads)
+        try:
+            self._flight = mover.start(reads)
+        except BaseException:
+            arena.release(pages, Tenant.EXPERTS)
+            raise
         self._open = True
 
     def _reads_of(self, expert: int, pages: I32) -> list[BlockRead]:

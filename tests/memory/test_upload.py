@@ -266,3 +266,18 @@ def test_a_lost_card_ends_the_wait_of_readers_and_of_the_step(slots: int) -> Non
             for _ in system.pager.groups(layer, ids(3, 4, 5)):
                 pass
     system.pager.close()
+
+
+def test_a_transfer_that_cannot_begin_gives_its_pages_back() -> None:
+    card = DriverCard(0)
+    system = CardSystem(card)
+    card.library.refusals["cuEventCreate"] = 2
+    with pytest.raises(DriverError, match="cuEventCreate"):
+        list(system.pager.groups(0, ids(0, 1)))
+    system.arena.check_integrity()
+    assert system.arena.owned_pages(Tenant.EXPERTS) == 0
+    card.library.refusals.clear()
+    for mask in system.pager.groups(0, ids(0, 1)):
+        assert mask[0] and mask[1]
+    system.pager.check_integrity()
+    system.pager.close()
