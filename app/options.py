@@ -44,7 +44,7 @@ class EngineFlags:
     kv: str = "bf16"
     threads: int | None = None
     isa: str | None = None
-    device: str = "auto"
+    device: str | None = None
     policy: str | None = None
     miss: str = "fetch"
     prefetch: bool = False
@@ -66,7 +66,7 @@ class EngineFlags:
             policy=self.policy if self.policy is not None else engine.policy,
             quality=self.quality,
             kv=self.kv,
-            device=self.device,
+            device=self.device if self.device is not None else engine.device,
             pack=self.pack,  # type: ignore[arg-type]  # click has checked the choice
             cache_dir=cache_dir,
         )
@@ -103,6 +103,9 @@ _THREADS = click.option("--threads", type=click.IntRange(0, 1024), help="Compute
 _ISA = click.option(
     "--isa", type=click.Choice(["auto", "avx512", "avx2", "portable", "reference"]), help="Instruction set."
 )
+_DEVICE = click.option(
+    "--device", metavar="auto|cpu|cuda:N", help="Where it computes: a card, or the processor."
+)
 _CTX = click.option("--ctx", type=click.IntRange(0), help="Context in tokens; 0 = the model's own.")
 _ENGINE_OPTIONS = [
     _BUDGET,
@@ -113,12 +116,7 @@ _ENGINE_OPTIONS = [
     click.option("--kv", type=click.Choice(["bf16", "fp8"]), default="bf16", hidden=True),
     _THREADS,
     _ISA,
-    click.option(
-        "--device",
-        default="auto",
-        metavar="auto|cpu|cuda:N",
-        help="Where it computes: a card, or the processor.",
-    ),
+    _DEVICE,
     click.option("--policy", help="Which expert gives way first: lru or lfu."),
     click.option("--miss", type=click.Choice(["fetch", "cpu", "auto"]), default="fetch", hidden=True),
     click.option("--prefetch", is_flag=True, hidden=True),
@@ -138,7 +136,7 @@ def engine_options(function: Callable[..., R]) -> Callable[..., R]:
 
 def bench_options(function: Callable[..., R]) -> Callable[..., R]:
     """The few flags about loading that `bench` and `eval` have."""
-    return _gather("flags", EngineFlags, [_BUDGET, _CTX, _THREADS, _ISA, _PACK])(function)
+    return _gather("flags", EngineFlags, [_BUDGET, _CTX, _THREADS, _ISA, _DEVICE, _PACK])(function)
 
 
 @dataclass(frozen=True)

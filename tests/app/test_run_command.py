@@ -78,14 +78,14 @@ def test_a_full_context_is_5_and_the_answer_is_kept(cli: Cli, model: str) -> Non
 
 def test_flags_reach_the_engine(cli: Cli, model: str, tmp_path: Path, home: Path) -> None:
     record = tmp_path / "commands"
-    loading = "--budget 40% --ctx 512 --threads 1 --isa portable --policy lfu --pack no"
+    loading = "--budget 40% --ctx 512 --threads 1 --isa portable --policy lfu --pack no --device cuda:1"
     sampling = "--temperature 0.5 --top-k 3 --top-p 0.5 --min-p 0.1 --repeat-penalty 1.1 --seed 7"
     flags = f"{loading} {sampling}".split()
     flags += ["--max-tokens", "9", "--stop", "a", "--stop", "b", "--system", "be brief"]
     assert cli("run", "--model", model, "-p", "hi", *flags, script=Script(record=str(record))).code == 0
     load, request = sent(record)
     assert (load.path, load.budget, load.ctx, load.threads) == (model, "40%", 512, 1)
-    assert (load.isa, load.policy, load.pack) == ("portable", "lfu", "no")
+    assert (load.isa, load.policy, load.pack) == ("portable", "lfu", "no") and load.device == "cuda:1"
     assert load.cache_dir == str(home / "cache")
     assert [turn.role for turn in request.turns] == ["system", "user"]
     assert (request.max_tokens, request.stop) == (9, ["a", "b"])
