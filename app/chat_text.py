@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.sentences import sentence
 from ebbtide.app.stages import of_total, stage_words
 from ebbtide.engine.messages import Finished, Memory
 
@@ -51,7 +52,7 @@ def describe_end(finished: Finished) -> str:
         "error": "The answer ended early because of an error. Ask again.",
     }
     note = notes[finished.finish_reason]
-    return f"{note} {safe_line(finished.message)}".strip() if finished.message else note
+    return f"{note} {safe_line(sentence(finished.message))}".strip() if finished.message else note
 
 
 def describe_error(session: ChatSession) -> str:

@@ -24,7 +24,7 @@ def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
         if command and shutil.which(command[0]):
             return command
         raise UsageError(f"${name} names {value}, which was not found", hint="Set it to an editor.")
-    raise UsageError("no editor is set", hint="Set $EDITOR, for example: export EDITOR=vim")
+    raise UsageError("No editor is set", hint="Set $EDITOR, for example: export EDITOR=vim")
 
 
 def edit_text(text: str, command: list[str]) -> str:

@@ -35,7 +35,7 @@ def resolve(name: str, paths: Paths) -> Path:
         raise _folder(name, path)
     matches = _matches(name, list(find_models(paths)))
     if not matches:
-        raise ModelError(f"no model {_shortened(name)!r} was found", hint=_hint(name))
+        raise ModelError(f"No model {_shortened(name)!r} was found", hint=_hint(name))
     return _only(name, matches).path.absolute()
 
 
@@ -55,9 +55,9 @@ def _folder(name: str, path: Path) -> ModelError:
         kind = folder_kind(path)
     except OSError as error:
         return ModelError(
-            f"{name} is a folder that cannot be read: {error.strerror}", hint="Give a .gguf file."
+            f"{name!r} is a folder that cannot be read: {error.strerror}", hint="Give a .gguf file."
         )
-    return ModelError(f"{name} is {kind.words}", hint=kind.remedy)
+    return ModelError(f"{name!r} is {kind.words}", hint=kind.remedy)
 
 
 def _matches(name: str, models: list[FoundModel]) -> list[FoundModel]:

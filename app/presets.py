@@ -92,6 +92,6 @@ def _read(folder: Path, name: str, suffix: str) -> str:
         return path.read_text("utf-8")
     except FileNotFoundError as error:
         known = ", ".join(_stems(folder, f"*{suffix}")) or "none yet"
-        raise UsageError(f"there is no {path}", hint=f"There are: {known}.") from error
+        raise UsageError(f"There is no {path}", hint=f"There are: {known}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint="Repair or remove it.") from error

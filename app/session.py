@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from ebbtide.app.received import Received
+from ebbtide.app.sentences import sentence
 from ebbtide.app.signals import STOPPING
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.errors import (
@@ -57,7 +58,8 @@ _ERRORS: tuple[type[EbbtideError], ...] = (
 def error_of(event: Failed) -> EbbtideError:
     """The exception that the engine meant; its traceback, if any, becomes a note."""
     kind = next((kind for kind in _ERRORS if kind.exit_code == event.exit_code), EbbtideError)
-    error = (PackNeededError if event.needs_pack else kind)(event.message, hint=event.hint)
+    kind = PackNeededError if event.needs_pack else kind
+    error = kind(sentence(event.message), hint=sentence(event.hint))
     if isinstance(error, ContextError):
         error.question_tokens = event.question_tokens
     if event.detail:

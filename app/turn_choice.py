@@ -61,7 +61,7 @@ class TurnChoice:
         blocks = code_blocks(text_of_turn(self.turn)) if self.turn is not None else []
         if not 1 <= number <= len(blocks):
             raise UsageError(
-                f"this turn has no code block {number}", hint="Numbers stand beside the languages."
+                f"This turn has no code block {number}", hint="Numbers stand beside the languages."
             )
         await self._screen.copy(blocks[number - 1].code)
 

@@ -67,7 +67,7 @@ async def open_editor(screen: "ChatScreen") -> None:
         with screen.app.suspend():
             text = edit_text(screen.prompt.whole_text, command)
     except SuspendNotSupported as error:
-        raise UsageError("an editor cannot be opened here", hint="Write in the prompt.") from error
+        raise UsageError("An editor cannot be opened here", hint="Write in the prompt.") from error
     screen.prompt.put(text)
 
 

@@ -51,7 +51,7 @@ class Viewer:
             if isinstance(error, ConnectionRefusedError | FileNotFoundError):
                 remove(folder, card)
             raise EngineDied(
-                f"engine {card.pid} does not answer ({error})", hint="Start ebbtide, then try again."
+                f"Engine {card.pid} does not answer ({error})", hint="Start ebbtide, then try again."
             ) from error
 
     def __enter__(self) -> Self:
@@ -70,7 +70,7 @@ class Viewer:
             return self._decoder.decode(self._connection.recv_bytes(MAX_FRAME_BYTES))
         except (OSError, EOFError, msgspec.MsgspecError) as error:
             raise EngineDied(
-                f"engine {self._pid} has ended", hint="Start ebbtide, then try again."
+                f"Engine {self._pid} has ended", hint="Start ebbtide, then try again."
             ) from error
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class Died(msgspec.Struct, frozen=True):
     def error(self) -> EngineDied:
         """The same as an exception with exit code 7."""
         hint = "Try again: the model is loaded anew. `ebbtide paths` names the engine's log."
-        return EngineDied(f"the engine {self.reason}", hint=hint)
+        return EngineDied(f"The engine {self.reason}", hint=hint)
 
 
 ClientEvent = Event | Died
@@ -225,11 +225,11 @@ def _frame(command: Command) -> bytes:
         return encode(command)
     except UnicodeEncodeError as error:
         raise UsageError(
-            "a text or a file's name holds bytes that are not UTF-8",
+            "A text or a file's name holds bytes that are not UTF-8",
             hint="Rename the file, or give the text as UTF-8.",
         ) from error
     except WireError as error:
-        raise ContextError(f"the prompt is too long: {error}", hint="Shorten the prompt.") from error
+        raise ContextError(f"The prompt is too long: {error}", hint="Shorten the prompt.") from error
 
 
 def _spawn(command: list[str], endpoint_folder: Path | None) -> "subprocess.Popen[bytes]":
@@ -244,7 +244,7 @@ def _spawn(command: list[str], endpoint_folder: Path | None) -> "subprocess.Pope
         )
     except OSError as error:
         raise EngineDied(
-            f"the engine could not be started: {error}", hint="Check the installation with `ebbtide doctor`."
+            f"The engine could not be started: {error}", hint="Check the installation with `ebbtide doctor`."
         ) from error
 
 

@@ -138,7 +138,7 @@ def _as_text(store: "ChatStore", chat_id: str, kind: str) -> str:
 
 def _agreed(doomed: "list[Chat]") -> bool:
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask on", hint="Add --yes to remove without asking.")
+        raise UsageError("There is no terminal to ask on", hint="Add --yes to remove without asking.")
     for chat in doomed:
         note(f"{chat.id}: {chat.title or '(no title)'}, {chat.message_count} messages")
     return click.confirm("Remove for good?", err=True)

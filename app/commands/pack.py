@@ -25,7 +25,7 @@ def pack(context: AppContext, model: str, out: Path | None, resume: bool, any_pr
     refuse("--any-precision", any_precision, {False})
     source = resolve(model, context.paths)
     if not source.exists():
-        raise ModelError(f"the model {model!r} is not there yet", hint="`ebbtide pull starter` fetches it.")
+        raise ModelError(f"The model {model!r} is not there yet", hint="`ebbtide pull starter` fetches it.")
     refuse_other_kinds(source)
     arguments = ["pack", str(source), str(out.absolute()) if out else "", str(context.paths.cache)]
     arguments += ["resume"] if resume else []

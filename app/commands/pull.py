@@ -20,7 +20,7 @@ def pull(context: AppContext, model: str, quant: str, force: bool) -> None:
     """Fetch the starter model and print its path."""
     if model != STARTER:
         raise UsageError(
-            f"only the starter can be pulled in this version, not {safe_line(model)!r}",
+            f"Only the starter can be pulled in this version, not {safe_line(model)!r}",
             hint="Download its GGUF file yourself and give its path; `ebbtide ls` lists what is here.",
         )
     path = fetch_starter(context, quant, force=force)

@@ -71,10 +71,10 @@ def run(
 def _read_prompt(prompt: str | None) -> str:
     if prompt is None:
         if sys.stdin.isatty():
-            raise UsageError("there is no prompt", hint="Give one with -p TEXT, or through a pipe.")
+            raise UsageError("There is no prompt", hint="Give one with -p TEXT, or through a pipe.")
         prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     if not prompt.strip():
-        raise UsageError("the prompt is empty", hint="Give some text with -p TEXT, or through a pipe.")
+        raise UsageError("The prompt is empty", hint="Give some text with -p TEXT, or through a pipe.")
     return whole_text(prompt)
 
 

@@ -46,7 +46,7 @@ def facts_of(context: AppContext, model: str) -> "ModelFacts":
 
     path = resolve(model, context.paths)
     if not path.exists():
-        raise ModelError(f"the model {model!r} is not there yet", hint="`ebbtide pull starter` fetches it.")
+        raise ModelError(f"The model {model!r} is not there yet", hint="`ebbtide pull starter` fetches it.")
     refuse_other_kinds(path)
     return read_facts(path)
 

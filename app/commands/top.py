@@ -70,7 +70,7 @@ def choose(context: AppContext, pid: int | None) -> "Viewer":
         if viewer is not chosen:
             viewer.close()
     if chosen is None:
-        raise UsageError("several engines are running", hint="Name one: `ebbtide top PID`.")
+        raise UsageError("Several engines are running", hint="Name one: `ebbtide top PID`.")
     return chosen
 
 
@@ -107,7 +107,7 @@ def complete_frame(viewer: "Viewer") -> Frame:
         if latest is not None and None not in (latest.residency, latest.machine):
             break
     if latest is None:
-        raise NoEngineError("the engine does not answer")
+        raise NoEngineError("The engine does not answer")
     return latest
 
 

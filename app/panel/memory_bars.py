@@ -2,13 +2,14 @@
 
 from typing import NamedTuple
 
-from ebbtide.app.chat_text import MemoryPart
+from ebbtide.app.chat_text import MemoryPart, memory_parts
 from ebbtide.app.panel.accounts import ProcessAccount, engine_parts, machine_parts, process_account
 from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.cell import LABEL, NONE, Row, blank, fill, text
 from ebbtide.app.panel.feed import PanelFeed
-from ebbtide.app.panel.numbers import in_unit, size, unit_for
+from ebbtide.app.panel.numbers import in_unit, size, together, unit_for
 from ebbtide.app.widgets.memory_bar import bar_cells
+from ebbtide.engine.messages import Memory
 
 NAME_CELLS = 8
 LEAST_BAR = 16
@@ -22,28 +23,26 @@ def stacked(parts: list[MemoryPart], width: int) -> Row:
     return row[:width]
 
 
-def legend(parts: list[MemoryPart], unit_bytes: int, digits: int, gap: int = 2) -> Row:
+def legend(parts: list[MemoryPart], figures: list[str], gap: int = 2) -> Row:
     """Each part that is not empty: pattern, name, size."""
     row: Row = []
-    for part in parts:
+    for part, figure in zip(parts, figures, strict=True):
         if part.nbytes > 0:
             row += [*blank(gap if row else 0), *text(part.fill, part.name)]
-            row += text(f" {part.word} {in_unit(part.nbytes, unit_bytes, digits)}", NONE)
+            row += text(f" {part.word} {figure}", NONE)
     return row
 
 
 class EngineMemory(NamedTuple):
-    """What the engine's bars are drawn from: its parts, and the budget in one unit."""
+    """What the engine's bars are drawn from: its parts and their figures, all in one unit. Those of the
+    budget add up to `whole`; the runtime is beside it.
+    """
 
     parts: list[MemoryPart]
-    unit_bytes: int
+    figures: list[str]
     unit: str
-    digits: int
     used: str
     whole: str
-
-    def figure(self, nbytes: int) -> str:
-        return in_unit(nbytes, self.unit_bytes, self.digits)
 
 
 class Bars(Canvas):
@@ -59,11 +58,21 @@ class Bars(Canvas):
             return [text("No model is loaded yet.", LABEL)]
         if not self._feed.alive:
             return [text("The engine has ended: no memory is in use.", LABEL)]
+        return self._shown(self._engine(memory), width)
+
+    def _engine(self, memory: Memory) -> EngineMemory:
         unit_bytes, unit, digits = unit_for(memory.budget_bytes)
-        used = in_unit(memory.budget_bytes - memory.free_bytes, unit_bytes, digits)
-        whole = in_unit(memory.budget_bytes, unit_bytes, digits)
+        budget = memory_parts(memory)
+        *sizes, used = together([part.nbytes for part in budget], memory.budget_bytes, unit_bytes, digits)
+        figure = {part.name: size for part, size in zip(budget, sizes, strict=True)}
         parts = engine_parts(memory, self._account())
-        return self._shown(EngineMemory(parts, unit_bytes, unit, digits, used, whole), width)
+        return EngineMemory(
+            parts,
+            [figure.get(part.name) or in_unit(part.nbytes, unit_bytes, digits) for part in parts],
+            unit,
+            used,
+            in_unit(memory.budget_bytes, unit_bytes, digits),
+        )
 
     def _shown(self, engine: EngineMemory, width: int) -> list[Row]:
         raise NotImplementedError
@@ -81,9 +90,9 @@ class MemoryBars(Bars):
     def _shown(self, engine: EngineMemory, width: int) -> list[Row]:
         total = text(f"  {engine.used} of {engine.whole} {engine.unit}")
         bar = stacked(engine.parts, width - NAME_CELLS - len(total))
-        names = legend(engine.parts, engine.unit_bytes, engine.digits)
+        names = legend(engine.parts, engine.figures)
         if len(names) + NAME_CELLS > width:
-            names = legend(engine.parts, engine.unit_bytes, engine.digits, gap=1)
+            names = legend(engine.parts, engine.figures, gap=1)
         indent = NAME_CELLS if len(names) + NAME_CELLS <= width else 0
         return [
             [*text("memory".ljust(NAME_CELLS), LABEL), *bar, *total],
@@ -98,8 +107,9 @@ class MemoryBars(Bars):
             return text("RAM     not known yet", LABEL)
         total_bytes = sum(part.nbytes for part in parts)
         unit_bytes, unit, digits = unit_for(total_bytes)
+        figures = together([part.nbytes for part in parts], total_bytes, unit_bytes, digits)[:-1]
         names = [
-            *legend(parts, unit_bytes, digits),
+            *legend(parts, figures),
             *text(f"  of {in_unit(total_bytes, unit_bytes, digits)} {unit}"),
         ]
         room = width - NAME_CELLS - len(names) - 2
@@ -119,17 +129,14 @@ class MemoryBars(Bars):
         if account is None or machine is None:
             return []
         unit_bytes, unit, digits = unit_for(account.process_bytes)
-
-        def figure(nbytes: int) -> str:
-            return in_unit(nbytes, unit_bytes, digits)
-
-        words = f"{figure(account.process_bytes)} {unit} = {figure(account.ledger_bytes)} in use"
+        process, untouched = account.process_bytes, account.untouched_bytes
+        terms = [account.ledger_bytes, account.spare_bytes, account.runtime_bytes]
+        in_use, spare, runtime, _ = together(terms, process + untouched, unit_bytes, digits)
+        shown, missing, _ = together([process, untouched], process + untouched, unit_bytes, digits)
+        words = f"{shown} {unit} = {in_use} in use"
         if account.spare_bytes:
-            words += f" + {figure(account.spare_bytes)} kept free"
-        if account.untouched_bytes:
-            words += f" - {figure(account.untouched_bytes)} not touched yet"
-        else:
-            words += f" + {figure(account.runtime_bytes)} runtime"
+            words += f" + {spare} kept free"
+        words += f" - {missing} not touched yet" if untouched else f" + {runtime} runtime"
         if machine.process_swap_bytes:
             words += f"; {size(machine.process_swap_bytes)} swapped out"
         if machine.cgroup_limit_bytes is not None:
@@ -142,12 +149,11 @@ class SideBars(Bars):
 
     def _shown(self, engine: EngineMemory, width: int) -> list[Row]:
         rows = [stacked(engine.parts, width)]
-        shown = [part for part in engine.parts if part.nbytes > 0]
+        shown = [pair for pair in zip(engine.parts, engine.figures, strict=True) if pair[0].nbytes > 0]
         half = width // 2
         for first in range(0, len(shown), 2):
             row: Row = []
-            for part in shown[first : first + 2]:
-                figure = engine.figure(part.nbytes)
+            for part, figure in shown[first : first + 2]:
                 words = [*text(part.fill, part.name), *text(f" {part.word}")]
                 row += [*words, *blank(half - 2 - len(words) - len(figure)), *text(figure), *blank(2)]
             rows.append(row)

@@ -1,6 +1,8 @@
 """Figures in few characters, always with their unit."""
 
-from ebbtide.engine.sizes import format_bytes
+from collections.abc import Sequence
+
+from ebbtide.engine.sizes import adding_up, format_bytes
 
 DASH = "\N{EN DASH}"
 GIB, MIB = 1 << 30, 1 << 20
@@ -32,6 +34,15 @@ def unit_for(largest: int) -> tuple[int, str, int]:
 
 def in_unit(nbytes: int, unit_bytes: int, digits: int) -> str:
     return f"{nbytes / unit_bytes:,.{digits}f}"
+
+
+def together(parts: Sequence[int], whole: int, unit_bytes: int, digits: int) -> list[str]:
+    """Figures of `parts` bytes, and behind them their sum but for the last part: with it they add up to that
+    of `whole` bytes.
+    """
+    scale = 10**digits / unit_bytes
+    figures = adding_up([nbytes * scale for nbytes in parts], round(whole * scale))
+    return [f"{figure / 10**digits:,.{digits}f}" for figure in [*figures, sum(figures[:-1])]]
 
 
 def size_rate(value: float | None) -> str:

@@ -22,7 +22,7 @@ class Changes:
     def must_be_idle(self) -> None:
         """Raises UsageError while an answer is written."""
         if self._session.busy:
-            raise UsageError("an answer is being written", hint=BUSY_HINT)
+            raise UsageError("An answer is being written", hint=BUSY_HINT)
 
     # --- another chat, another model
 
@@ -99,7 +99,7 @@ class Changes:
         """Have a question answered again; None: there is none."""
         self.must_be_idle()
         if message is None:
-            raise UsageError("there is no question yet", hint="Ask something first.")
+            raise UsageError("There is no question yet", hint="Ask something first.")
         self._session.regenerate(message)
         await self._screen.turns.sync()
 

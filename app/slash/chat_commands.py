@@ -55,7 +55,7 @@ async def search(screen: "ChatScreen", argument: str) -> None:
 
 async def rename(screen: "ChatScreen", argument: str) -> None:
     if not argument:
-        raise UsageError("a title is missing", hint="For example: /rename Parsing dates")
+        raise UsageError("A title is missing", hint="For example: /rename Parsing dates")
     screen.session.keeper.rename(argument)
     screen.note(f"This chat is called “{argument}” now.", passing=True)
 
@@ -64,9 +64,9 @@ async def delete(screen: "ChatScreen", argument: str) -> None:
     """Remove the chat for good, if the person writes `/delete yes`."""
     chat = screen.session.keeper.chat
     if chat is None:
-        raise UsageError("this chat has not begun", hint="There is nothing to delete.")
+        raise UsageError("This chat has not begun", hint="There is nothing to delete.")
     if argument != "yes":
-        raise UsageError("a deleted chat cannot be brought back", hint="Write: /delete yes")
+        raise UsageError("A deleted chat cannot be brought back", hint="Write: /delete yes")
     await screen.changes.new()
     screen.session.keeper.store.delete_chat(chat.id)
     screen.note(f"“{chat.title}” is deleted.", passing=True)
@@ -79,7 +79,7 @@ async def export(screen: "ChatScreen", argument: str) -> None:
         raise UsageError(f"{kind!r} is no format", hint="Write: /export md, or /export json")
     keeper = screen.session.keeper
     if keeper.chat is None:
-        raise UsageError("this chat has not begun", hint="There is nothing to export.")
+        raise UsageError("This chat has not begun", hint="There is nothing to export.")
     path = _target(screen.tools.folder, name.strip(), file_name(keeper.chat, kind))
     text = (export_markdown if kind == "md" else export_json)(keeper.store, keeper.chat.id)
     try:

@@ -28,7 +28,7 @@ async def model(screen: "ChatScreen", argument: str) -> None:
         for found in screen.tools.list_models()
     ]
     if not rows:
-        raise UsageError("no other models were found", hint="Give a path: /model PATH")
+        raise UsageError("No other models were found", hint="Give a path: /model PATH")
     screen.pick("Models", rows, lambda path: model(screen, path))
 
 

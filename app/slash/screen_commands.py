@@ -22,7 +22,7 @@ async def theme(screen: "ChatScreen", argument: str) -> None:
         screen.pick("Themes", [Choice(wish, wish) for wish in THEME_WISHES], lambda wish: theme(screen, wish))
         return
     if argument not in THEME_WISHES:
-        raise UsageError(f"there is no theme {argument!r}", hint="There are: " + ", ".join(THEME_WISHES))
+        raise UsageError(f"There is no theme {argument!r}", hint="There are: " + ", ".join(THEME_WISHES))
     screen.app.theme = theme_name(argument)
 
 

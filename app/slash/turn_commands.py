@@ -17,7 +17,7 @@ def last_of(screen: "ChatScreen", role: str) -> Message:
     for message in reversed(screen.session.conversation.path):
         if message.role == role:
             return message
-    raise UsageError("there is no such turn yet", hint="Ask something first.")
+    raise UsageError("There is no such turn yet", hint="Ask something first.")
 
 
 async def copy(screen: "ChatScreen", argument: str) -> None:
@@ -30,7 +30,7 @@ async def copy(screen: "ChatScreen", argument: str) -> None:
     number = int(argument) if argument.isdecimal() else 0
     if not 1 <= number <= len(blocks):
         have = f"It has {len(blocks)}." if blocks else "It has none."
-        raise UsageError(f"the last answer has no code block {argument}", hint=have)
+        raise UsageError(f"The last answer has no code block {argument}", hint=have)
     await screen.copy(blocks[number - 1].code)
 
 
@@ -53,7 +53,7 @@ async def regenerate(screen: "ChatScreen", argument: str) -> None:
 async def fork(screen: "ChatScreen", argument: str) -> None:
     path = screen.session.conversation.path
     if not path:
-        raise UsageError("this chat has not begun", hint="There is nothing to fork.")
+        raise UsageError("This chat has not begun", hint="There is nothing to fork.")
     await screen.changes.fork(path[-1])
 
 

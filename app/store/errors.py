@@ -47,7 +47,7 @@ class BadImport(StoreError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"the file is not a chat that ebbtide can read: {reason}",
+            f"The file is not a chat that ebbtide can read: {reason}",
             hint="`ebbtide chats export ID --format json` writes such files.",
         )
 
@@ -59,7 +59,7 @@ class UnknownChat(StoreError):
 
     def __init__(self, chat_id: str, nearest: list[str]) -> None:
         near = f"Near it: {', '.join(nearest)}. " if nearest else ""
-        super().__init__(f"there is no chat {chat_id!r}", hint=f"{near}`ebbtide chats ls` lists all chats.")
+        super().__init__(f"There is no chat {chat_id!r}", hint=f"{near}`ebbtide chats ls` lists all chats.")
         self.chat_id = chat_id
         self.nearest = nearest
 
@@ -71,7 +71,7 @@ class UnknownMessage(StoreError):
 
     def __init__(self, message_id: int) -> None:
         super().__init__(
-            f"there is no message {message_id} in this chat",
+            f"There is no message {message_id} in this chat",
             hint="Another ebbtide may have removed the chat; open it again.",
         )
 
@@ -82,17 +82,17 @@ def store_error(error: sqlite3.Error, where: str) -> StoreError:
     match code:
         case sqlite3.SQLITE_FULL:
             return StoreFull(
-                f"the disk is full: chats are not saved in {where}",
+                f"The disk is full: chats are not saved in {where}",
                 hint="They are kept in memory and saved once there is space; free some, or export this chat.",
             )
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(
-                f"another program keeps {where} locked",
+                f"Another program keeps {where} locked",
                 hint="Changes are kept in memory and saved when it is free; end programs that use this file.",
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return StoreDamaged(
-                f"the chats in {where} are damaged: {error}",
+                f"The chats in {where} are damaged: {error}",
                 hint="Start ebbtide again: it moves the file aside, says where to, and begins a new one.",
             )
         case (
@@ -103,7 +103,7 @@ def store_error(error: sqlite3.Error, where: str) -> StoreError:
             | sqlite3.SQLITE_AUTH
         ):
             return StoreUnsaved(
-                f"chats cannot be saved in {where}: {error}",
+                f"Chats cannot be saved in {where}: {error}",
                 hint="They are kept in memory; check the disk, and the permissions of file and folder.",
             )
-    return StoreError(f"the chat store failed: {error}", hint="Report it; the chat itself can go on.")
+    return StoreError(f"The chat store failed: {error}", hint="Report it; the chat itself can go on.")

@@ -60,7 +60,7 @@ def _look_over(connection: sqlite3.Connection) -> None:
     for table in TABLES:
         verdict = connection.execute(f"PRAGMA quick_check({table})").fetchone()[0]
         if verdict != "ok":
-            raise StoreDamaged(f"the chat store is damaged: {verdict}", hint="It is moved aside.")
+            raise StoreDamaged(f"The chat store is damaged: {verdict}", hint="It is moved aside.")
     with transaction(connection):
         search.drop_index(connection)
 
@@ -80,7 +80,7 @@ def _replace_damaged(path: Path) -> Path | None:
                     Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
         except OSError as error:
             raise StoreDamaged(
-                f"the chat store {path} is damaged and cannot be moved: {error}",
+                f"The chat store {path} is damaged and cannot be moved: {error}",
                 hint="Close other ebbtides, or move the file yourself; nothing was deleted.",
             ) from error
         check_marker(path).unlink(missing_ok=True)
@@ -106,7 +106,7 @@ def _make_private(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
     except OSError as error:
         raise StoreUnsaved(
-            f"chats cannot be kept in {path}: {error.strerror or error}",
+            f"Chats cannot be kept in {path}: {error.strerror or error}",
             hint="Check the permissions of that folder, or set EBBTIDE_HOME; this chat is kept in memory.",
         ) from error
     with suppress(OSError):  # not ours to change; it can be used all the same

@@ -94,7 +94,7 @@ def _version(connection: sqlite3.Connection, migrations: tuple[tuple[str, ...], 
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > len(migrations):
         raise StoreTooNew(
-            f"the chat store has version {version}, and this ebbtide knows versions up to {len(migrations)}",
+            f"The chat store has version {version}, and this ebbtide knows versions up to {len(migrations)}",
             hint="Update ebbtide, or set EBBTIDE_HOME to another folder. The file was left as it is.",
         )
     return version

@@ -8,6 +8,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from ebbtide.app.chat_text import MemoryPart, memory_parts
+from ebbtide.app.panel.numbers import together
 from ebbtide.engine.messages import Memory
 
 MIN_BAR_CELLS, MAX_BAR_CELLS = 6, 40
@@ -85,19 +86,24 @@ class MemoryBar(Widget):
 
     def _short_words(self, memory: Memory, parts: list[MemoryPart]) -> list[tuple[str, Style]]:
         """Without patterns: the parts are named in the order in which the bar shows them."""
-        unit_bytes, _, digits = unit_of(memory)
         words: list[tuple[str, Style]] = []
-        for part in parts:
-            if part.nbytes > 0:
-                style = self.get_visual_style(f"memory--{'label' if part.name == 'free' else part.name}")
-                words.append((f" {part.word} {part.nbytes / unit_bytes:,.{digits}f}", style))
+        for part, figure in self._figures(memory, parts):
+            style = self.get_visual_style(f"memory--{'label' if part.name == 'free' else part.name}")
+            words.append((f" {part.word} {figure}", style))
         return [*words, (f" of {self._budget(memory)}", self.get_visual_style("memory--label"))]
 
     def _sum(self, memory: Memory) -> list[tuple[str, Style]]:
         unit_bytes, _, digits = unit_of(memory)
-        used = (memory.budget_bytes - memory.free_bytes) / unit_bytes
-        words = f" {used:,.{digits}f} of {self._budget(memory)}"
-        return [(words, self.get_visual_style("memory--label"))]
+        sizes = [part.nbytes for part in memory_parts(memory)]
+        *_, used = together(sizes, memory.budget_bytes, unit_bytes, digits)
+        return [(f" {used} of {self._budget(memory)}", self.get_visual_style("memory--label"))]
+
+    @staticmethod
+    def _figures(memory: Memory, parts: list[MemoryPart]) -> list[tuple[MemoryPart, str]]:
+        """Parts that are not empty, with figures that add up to the budget's."""
+        unit_bytes, _, digits = unit_of(memory)
+        *figures, _ = together([part.nbytes for part in parts], memory.budget_bytes, unit_bytes, digits)
+        return [(part, figure) for part, figure in zip(parts, figures, strict=True) if part.nbytes > 0]
 
     @staticmethod
     def _budget(memory: Memory) -> str:
@@ -106,11 +112,9 @@ class MemoryBar(Widget):
 
     def _words(self, memory: Memory, parts: list[MemoryPart]) -> list[tuple[str, Style]]:
         """The legend: every part that is not empty, and the whole, in one unit."""
-        unit_bytes, _, digits = unit_of(memory)
         label = self.get_visual_style("memory--label")
         words: list[tuple[str, Style]] = []
-        for part in parts:
-            if part.nbytes > 0:
-                words.append((f"  {part.fill}", self.get_visual_style(f"memory--{part.name}")))
-                words.append((f" {part.word} {part.nbytes / unit_bytes:,.{digits}f}", label))
+        for part, figure in self._figures(memory, parts):
+            words.append((f"  {part.fill}", self.get_visual_style(f"memory--{part.name}")))
+            words.append((f" {part.word} {figure}", label))
         return [*words, (f"  of {self._budget(memory)}", label)]

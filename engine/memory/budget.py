@@ -56,6 +56,16 @@ def headroom_bytes(total_bytes: int) -> int:
     return max(_LEAST_HEADROOM_BYTES, total_bytes // 16)
 
 
+def whole_mib(nbytes: int) -> int:
+    """MiB, rounded up so that a size that is quoted back is enough."""
+    return -(-nbytes // MIB)
+
+
 def mib(nbytes: int) -> str:
-    """Bytes for messages, rounded up so that a size that is quoted back is enough."""
-    return f"{-(-nbytes // MIB)}MiB"
+    """As it is typed behind `--budget`, rounded up."""
+    return f"{whole_mib(nbytes)}MiB"
+
+
+def mib_words(nbytes: int) -> str:
+    """The same size in a sentence."""
+    return f"{whole_mib(nbytes)} MiB"

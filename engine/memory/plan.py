@@ -7,7 +7,8 @@ arena  = KV pages + expert pages, of which the floors are never traded away
 from dataclasses import dataclass
 
 from ebbtide.engine.errors import FitError, UsageError
-from ebbtide.engine.memory.budget import Budget, mib
+from ebbtide.engine.memory.budget import MIB, Budget, mib, mib_words, whole_mib
+from ebbtide.engine.sizes import adding_up
 
 KV_FLOOR_TOKENS = 512
 """KV that every budget has room for without touching an expert: a short question and its answer."""
@@ -123,33 +124,37 @@ def make_plan(needs: Needs, budget: Budget, *, ctx: int, available_bytes: int) -
 def _notices(needs: Needs, size: int, length: int, ctx: int, available_bytes: int) -> list[str]:
     notices = []
     if size > available_bytes:
-        notices.append(f"The budget of {mib(size)} is more than is free now ({mib(available_bytes)}).")
+        free = mib_words(available_bytes)
+        notices.append(f"The budget of {mib_words(size)} is more than is free now ({free}).")
     if not ctx and length < needs.context:
-        whole = mib(smallest_budget(needs, needs.context))
+        whole = mib_words(smallest_budget(needs, needs.context))
         notices.append(
-            f"Context reduced to {length} of {needs.context} tokens: {mib(size)} hold no more beside one "
-            f"expert per layer; {whole} hold all."
+            f"Context reduced to {length} of {needs.context} tokens: {mib_words(size)} hold no more beside "
+            f"one expert per layer; {whole} hold all."
         )
     return notices
 
 
 def _too_small(needs: Needs, size: int, ctx: int, *, is_auto: bool) -> FitError:
-    least = mib(smallest_budget(needs, ctx))
+    least_bytes = smallest_budget(needs, ctx)
+    least = mib_words(least_bytes)
     tokens = ctx or min(needs.context, KV_FLOOR_TOKENS)
-    parts = [
-        f"dense weights {mib(needs.static_bytes)}",
-        f"workspace {mib(needs.transient_bytes)}",
-        f"KV of {tokens} tokens {mib(needs.kv_pages(tokens) * needs.page_bytes)}",
-    ]
+    parts = {
+        "dense weights": needs.static_bytes,
+        "workspace": needs.transient_bytes,
+        f"KV of {tokens} tokens": needs.kv_pages(tokens) * needs.page_bytes,
+    }
     if needs.floor_pages:
-        parts.append(f"one expert per layer {mib(needs.floor_pages * needs.page_bytes)}")
-    what = f"The free memory of {mib(size)}" if is_auto else f"A budget of {mib(size)}"
-    hint = f"Close programs until {least} are free" if is_auto else f"Give --budget {least} or more"
+        parts["one expert per layer"] = needs.floor_pages * needs.page_bytes
+    figures = adding_up([nbytes / MIB for nbytes in parts.values()], whole_mib(least_bytes))
+    split = ", ".join(f"{name} {figure} MiB" for name, figure in zip(parts, figures, strict=True))
+    what = f"The free memory of {mib_words(size)}" if is_auto else f"A budget of {mib_words(size)}"
+    hint = (
+        f"Close programs until {least} are free" if is_auto else f"Give --budget {mib(least_bytes)} or more"
+    )
     if ctx and size >= smallest_budget(needs):
         hint += f", or --ctx {_longest(needs, size)} or less"
-    return FitError(
-        f"{what} is too small: the smallest that works is {least} ({', '.join(parts)}).", hint=f"{hint}."
-    )
+    return FitError(f"{what} is too small: the smallest that works is {least} ({split}).", hint=f"{hint}.")
 
 
 def _arena_pages(needs: Needs, size: int) -> int:

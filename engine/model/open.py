@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.gguf import GgufFile, open_gguf
-from ebbtide.engine.memory.budget import mib, parse_budget
+from ebbtide.engine.memory.budget import mib, mib_words, parse_budget
 from ebbtide.engine.memory.page_size import PageSize, choose, evaluate, layouts_of
 from ebbtide.engine.memory.plan import MemoryPlan, Needs, make_plan
 from ebbtide.engine.messages import Load
@@ -132,9 +132,9 @@ def _pack_needed(plan: MemoryPlan, path: Path, why: str) -> PackNeeded:
         plan.static_bytes + plan.transient_bytes + (plan.expert_pages + plan.kv_floor_pages) * plan.page_bytes
     )
     return PackNeeded(
-        f"A budget of {mib(plan.budget_bytes)} is below the model's {mib(whole)}: its experts must be paged, "
-        f"and {path.name} {why}.",
-        hint=f"Add --pack yes (once; about {mib(path.stat().st_size)} of disk), "
+        f"A budget of {mib_words(plan.budget_bytes)} is below the model's {mib_words(whole)}: its "
+        f"experts must be paged, and {path.name} {why}.",
+        hint=f"Add --pack yes (once; about {mib_words(path.stat().st_size)} of disk), "
         f"or give --budget {mib(whole)}.",
     )
 

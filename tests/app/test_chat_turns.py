@@ -214,10 +214,10 @@ async def test_nothing_is_edited_while_an_answer_is_written() -> None:
         await until(pilot, lambda: "word" in screen_of(pilot).session.answer.text)
         for command in ("/edit", "/regenerate", "/fork", "/budget 50%"):
             await ask(pilot, command)
-            await shown(pilot, "an answer is being written")
+            await shown(pilot, "An answer is being written")
             await ask(pilot, "/compact")
             await ask(pilot, "/nonsense")
-            await shown(pilot, "/nonsense", without=["an answer is being written"])
+            await shown(pilot, "/nonsense", without=["An answer is being written"])
         press(pilot, "escape")
         await until(pilot, lambda: not screen_of(pilot).session.busy)
         assert len(contents(pilot)) == 2

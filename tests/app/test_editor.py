@@ -37,8 +37,8 @@ def test_visual_wins_and_arguments_are_kept() -> None:
 @pytest.mark.parametrize(
     ("environment", "named"),
     [
-        ({}, "no editor"),
-        ({"EDITOR": " "}, "no editor"),
+        ({}, "No editor"),
+        ({"EDITOR": " "}, "No editor"),
         ({"EDITOR": "no-such-editor"}, "no-such-editor"),
         ({"EDITOR": "a 'b"}, "not a command"),
     ],

@@ -120,7 +120,7 @@ def test_own_models_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     [("./nope.gguf", "Check the path"), ("user/repo:Q4_0", "Download"), ("nope", "ebbtide ls")],
 )
 def test_not_found_says_what_to_do(name: str, hint: str) -> None:
-    with pytest.raises(ModelError, match="no model") as caught:
+    with pytest.raises(ModelError, match="No model") as caught:
         resolve(name, find_paths())
     assert hint in caught.value.hint and caught.value.exit_code == 3
 

@@ -35,7 +35,7 @@ def test_json_of_an_answer_that_failed(cli: Cli, model: str) -> None:
     script = Script(answer="a b c d", request_failure=FAILURE, fail_after_tokens=3)
     result = cli("run", model, "-p", "hi", "--json", script=script)
     said = json.loads(result.out)
-    assert result.code == 5 and "memory for keys ran out" in result.err and "ask for less" in result.err
+    assert result.code == 5 and "Memory for keys ran out" in result.err and "Ask for less" in result.err
     assert (said["text"], said["token_ids"], said["finish_reason"]) == ("a b c", [0, 1, 2], "error")
 
 

@@ -102,7 +102,7 @@ def test_several_engines_are_listed(cli: Cli, endpoint: Endpoint, folder: Path, 
         client.send(Load(str(write_tiny(tmp_path / "m.gguf", "mixtral")), budget="100%", pack="no"))
         wait_until(lambda: len(find_engines(folder)) == 2, "the second card")
         result = cli("top", "--json")
-        assert result.code == 2 and "several engines" in result.err
+        assert result.code == 2 and "Several engines" in result.err
         assert f"{os.getpid()} tiny" in result.err and str(client.pid) in result.err
         assert json.loads(cli("top", "--once", str(client.pid)).out)["pid"] == client.pid
     finally:

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -64,13 +65,22 @@ def test_the_smallest_budget_works_and_one_byte_less_is_refused_with_numbers() -
     with pytest.raises(FitError) as error:
         make_plan(NEEDS, exactly(smallest - 1), ctx=0, available_bytes=PLENTY)
     assert error.value.exit_code == 4
-    for word in ("dense weights 60MiB", "workspace 30MiB", "KV of 512 tokens", "one expert per layer"):
+    for word in ("dense weights 60 MiB", "workspace 30 MiB", "KV of 512 tokens", "one expert per layer"):
         assert word in str(error.value)
     quoted = error.value.hint.split("--budget ")[1].split()[0]
     assert (
         make_plan(NEEDS, parse_budget(quoted), ctx=0, available_bytes=PLENTY).smallest_budget_bytes
         == smallest
     )
+
+
+@pytest.mark.parametrize("odd", [0, 1, 300_000, 700_000, (1 << 20) - 1])
+def test_the_parts_of_a_refusal_add_up(odd: int) -> None:
+    needs = replace(NEEDS, static_bytes=NEEDS.static_bytes + odd, transient_bytes=NEEDS.transient_bytes + odd)
+    with pytest.raises(FitError) as error:
+        make_plan(needs, exactly(1), ctx=0, available_bytes=PLENTY)
+    _, whole, *parts = (int(figure) for figure in re.findall(r"(\d+) MiB", str(error.value)))
+    assert sum(parts) == whole and len(parts) == 4
 
 
 def test_budgets_far_below_zero_room() -> None:
