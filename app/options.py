@@ -67,6 +67,7 @@ class EngineFlags:
             quality=self.quality,
             kv=self.kv,
             device=self.device if self.device is not None else engine.device,
+            emulate=self.emulate or "",
             pack=self.pack,  # type: ignore[arg-type]  # click has checked the choice
             cache_dir=cache_dir,
         )
@@ -78,7 +79,6 @@ class EngineFlags:
         refuse("--prefetch", self.prefetch, {False})
         refuse("--resize", self.resize, {None})
         refuse("--kv-verify", self.kv_verify, {"off"})
-        refuse("--emulate", self.emulate, {None})
 
 
 def refuse(flag: str, value: object, working: set[Any]) -> None:
@@ -124,7 +124,11 @@ _ENGINE_OPTIONS = [
     click.option(
         "--kv-verify", type=click.Choice(["off", "pre", "full", "content"]), default="off", hidden=True
     ),
-    click.option("--emulate", hidden=True),
+    click.option(
+        "--emulate",
+        metavar="vram=8GB,pcie=12GB/s",
+        help="A card as a smaller or slower one, for comparisons.",
+    ),
 ]
 _PACK = click.option("--pack", type=click.Choice(["yes", "no"]), help="Make a pack if the budget needs one.")
 

@@ -60,7 +60,7 @@ class CardRoom:
 
     def available_bytes(self) -> int:
         """See `Room.available_bytes`."""
-        return self._place.free_bytes + self._place.overhead_bytes
+        return self._place.room_bytes + self._place.overhead_bytes
 
     def mover(self, source: WeightSource) -> Moves:
         """See `Room.mover`. Raises FitError when the card has no room for a single block."""

@@ -48,6 +48,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     retain_prefixes: bool = True
     device: str = "auto"
     """`auto`, `cpu` or `cuda:N`."""
+    emulate: str = ""
+    """A card as a smaller or slower one: `vram=8GB,pcie=12GB/s`, or one of the two."""
     cache_dir: str = ""
     """Packs go into its folder `packs`; empty = the model file's own folder."""
 

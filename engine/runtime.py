@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.decisions import budget_resolved
+from ebbtide.engine.device.emulate import parse_emulation
 from ebbtide.engine.device.faults import card_fault
-from ebbtide.engine.device.place import Place, find_place
+from ebbtide.engine.device.place import Place, emulated, find_place
 from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.fast_memory import ExpertBank, FastMemory, open_memory
 from ebbtide.engine.memory.kv import KvPool, KvSequence
@@ -68,16 +69,19 @@ class Runtime:
         """
         began = time.perf_counter()
         _refuse_what_is_missing(command)
+        emulation = parse_emulation(command.emulate)
         try:
             place, notice = find_place(command.device)
             if place is not None:
-                return cls._load_into(_card_room(place), command, progress, began)
+                room = _card_room(emulated(place, emulation))
+                return cls._load_into(room, command, progress, began)
         except PackNeeded:
             raise
         except Exception as error:
             notice = _without_card(command.device, error)
-        room = HostRoom(_pick_ops(command.isa, command.threads), notice)
-        return cls._load_into(room, command, progress, began)
+        _refuse_to_emulate(command.emulate, notice)
+        host = HostRoom(_pick_ops(command.isa, command.threads), notice)
+        return cls._load_into(host, command, progress, began)
 
     @classmethod
     def _load_into(cls, room: Room, command: m.Load, progress: Progress, began: float) -> "Runtime":
@@ -209,6 +213,12 @@ def _refuse_what_is_missing(command: m.Load) -> None:
         )
     if command.kv != "bf16":
         raise UsageError(f"--kv {command.kv} is not available in this version", hint="Use --kv bf16.")
+
+
+def _refuse_to_emulate(wish: str, notice: str) -> None:
+    if wish:
+        why = f" ({notice.rstrip('.')})" if notice else ""
+        raise UsageError(f"--emulate {wish} is for cards, and none is used{why}.", hint="Leave it out.")
 
 
 def _without_card(wish: str, error: Exception) -> str:

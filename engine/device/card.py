@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from ebbtide.engine.device.driver import CudaDriver, DriverError
 from ebbtide.engine.device.lanes import Marker
+from ebbtide.engine.device.pace import Pace
 from ebbtide.engine.errors import FitError
 from ebbtide.engine.memory.anonymous import U8, anonymous
 from ebbtide.engine.sizes import format_bytes
@@ -54,10 +55,15 @@ class CudaCard:
         stream = ctypes.c_void_p()
         driver.call("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
         self._copy = stream.value or 0
+        self._pace: Pace | None = None
         self._slabs: dict[int, int] = {}
         self._pinned: list[int] = []
         self._ordinary: list[U8] = []
         self._device: list[int] = []
+
+    def pace(self, least_seconds: Callable[[int], float]) -> None:
+        """From now on a copy of so many bytes takes `least_seconds` of them at least."""
+        self._pace = Pace(self._driver, self._copy, least_seconds)
 
     # --- Lanes
 
@@ -81,7 +87,11 @@ class CudaCard:
         """See `Lanes.upload`."""
         there, here = ctypes.c_uint64(device), ctypes.c_void_p(host)
         stream = ctypes.c_void_p(self._copy)
+        if self._pace is not None:
+            self._pace.before_copy()
         self._driver.call("cuMemcpyHtoDAsync_v2", there, here, ctypes.c_size_t(nbytes), stream)
+        if self._pace is not None:
+            self._pace.after_copy(nbytes)
 
     def scatter(self, staged: int, pages: int, page_bytes: int) -> None:
         """See `Lanes.scatter`."""

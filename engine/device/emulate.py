@@ -30,13 +30,22 @@ class Emulation:
         """The card's memory as it counts: never more than there is."""
         return total if self.vram_bytes is None else min(total, self.vram_bytes)
 
+    def free_bytes(self, total: int, free: int) -> int:
+        """What is free of a card of which so much is: as if another program held what it does not have."""
+        return max(0, free - (total - self.card_bytes(total)))
+
     def least_seconds(self, nbytes: int) -> float:
         """How long a copy of `nbytes` has to take at least."""
         return 0.0 if self.pcie_bytes_per_s is None else nbytes / self.pcie_bytes_per_s
 
 
 def parse_emulation(text: str) -> Emulation:
-    """Parse the flag's value. Raises UsageError for an unknown or doubled name, and for sizes of nothing."""
+    """Parse the flag's value; an empty one emulates nothing.
+
+    Raises UsageError for an unknown or doubled name, and for sizes of nothing.
+    """
+    if not text:
+        return Emulation()
     found: dict[str, int] = {}
     for part in text.split(","):
         name, _, value = (piece.strip() for piece in part.partition("="))

@@ -1,13 +1,14 @@
 """A card that a model is put on: its memory, its two queues, and torch's view of both."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ebbtide.engine.device.card import CudaCard
 from ebbtide.engine.device.card_memory import card_memory
 from ebbtide.engine.device.choice import choose_device
 from ebbtide.engine.device.driver import Card, CudaDriver
+from ebbtide.engine.device.emulate import Emulation
 from ebbtide.engine.device.nvml import Nvml
 from ebbtide.engine.errors import FitError
 from ebbtide.engine.memory.budget import headroom_bytes
@@ -25,13 +26,18 @@ class Place:
     lanes: CudaCard
     side: "TorchSide"
     tensors: "TensorMemory"
+    total_bytes: int
     free_bytes: int
-    """What `--budget auto` may take."""
     overhead_bytes: int
     """What the driver and torch hold already on behalf of this process; 0 where nobody says."""
     own_bytes: Callable[[], int | None]
     """What the driver says that this process holds now."""
     notice: str
+
+    @property
+    def room_bytes(self) -> int:
+        """What may be taken beside what is held already: not all that is free."""
+        return max(0, self.free_bytes - headroom_bytes(self.total_bytes))
 
     def close(self) -> None:
         """Give all memory back to the driver. No tensor may be used after this."""
@@ -53,6 +59,15 @@ def find_place(wish: str) -> tuple[Place | None, str]:
     return open_place(choice.card, driver, CudaSide(choice.card.index), Nvml(), choice.notice), ""
 
 
+def emulated(place: Place, emulation: Emulation) -> Place:
+    """The same place on what looks like a smaller card, or one in a slower slot."""
+    if emulation.pcie_bytes_per_s is not None:
+        place.lanes.pace(emulation.least_seconds)
+    free = emulation.free_bytes(place.total_bytes, place.free_bytes)
+    notice = " ".join(part for part in (emulation.sentence, place.notice) if part)
+    return replace(place, total_bytes=emulation.card_bytes(place.total_bytes), free_bytes=free, notice=notice)
+
+
 def open_place(card: Card, driver: CudaDriver, side: "TorchSide", nvml: Nvml, notice: str = "") -> Place:
     """The parts of a card whose context is this thread's. Raises FitError where its memory is unknown."""
     from ebbtide.engine.device.tensors import TensorMemory
@@ -69,7 +84,8 @@ def open_place(card: Card, driver: CudaDriver, side: "TorchSide", nvml: Nvml, no
         lanes=lanes,
         side=side,
         tensors=TensorMemory(lanes.device, side.wrap),
-        free_bytes=max(0, memory.free_bytes - headroom_bytes(memory.total_bytes)),
+        total_bytes=memory.total_bytes,
+        free_bytes=memory.free_bytes,
         overhead_bytes=memory.own_bytes or 0,
         own_bytes=lambda: nvml.memory(card.uuid).own_bytes,
         notice=" ".join(part for part in (notice, memory.notice) if part),

@@ -9,6 +9,7 @@ from ebbtide.engine import messages as m
 from ebbtide.engine.device import place
 from ebbtide.engine.device.choice import Unusable, choose_device
 from ebbtide.engine.device.driver import Card, CudaDriver, DriverError
+from ebbtide.engine.device.emulate import parse_emulation
 from ebbtide.engine.errors import FitError
 from tests.card.test_end_to_end import SIZES
 from tests.helpers.fake_cuda import GIB, FakeCard, FakeCuda
@@ -85,3 +86,24 @@ def test_without_a_driver_the_engine_takes_the_processor_or_refuses(
     assert failed.exit_code == 4 and "no NVIDIA driver" in failed.message and "--device cpu" in failed.hint
     (failed,) = of(run(load(path, pack="no", device="gpu")), m.Failed)
     assert failed.exit_code == 2 and "gpu is not a device" in failed.message
+
+
+def test_an_emulated_card_is_smaller_and_says_so(library: FakeCuda) -> None:
+    whole, _ = place.find_place("cuda:1")
+    assert whole is not None and whole.room_bytes == 11 * GIB - 12 * GIB // 16
+    found = place.emulated(whole, parse_emulation("vram=6GiB,pcie=1GB/s"))
+    assert found.notice.startswith("Emulated: 6.44")
+    # 12 GiB of which 1 is taken, as if 6 more were; less a sixteenth of what it is said to have.
+    assert found.room_bytes == 5 * GIB - 6 * GIB // 16
+    assert "cuLaunchHostFunc" not in library.calls
+    found.lanes.upload(found.lanes.pinned(64), found.lanes.device(64), 64)
+    assert library.calls.count("cuLaunchHostFunc") == 2
+    found.close()
+
+
+def test_emulating_needs_a_card(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", **SIZES)
+    (failed,) = of(run(load(path, pack="no", device="cpu", emulate="vram=8GB")), m.Failed)
+    assert failed.exit_code == 2 and "is for cards, and none is used" in failed.message
+    (failed,) = of(run(load(path, pack="no", device="cpu", emulate="ram=8GB")), m.Failed)
+    assert failed.exit_code == 2 and "cannot be read" in failed.message

@@ -48,5 +48,5 @@ def test_memory_of_a_place_is_what_the_driver_leaves(card: HostCard) -> None:
     place, _ = card.find("auto")
     assert place is not None
     # 12 GiB of which others hold 1, less a sixteenth of all as headroom.
-    assert place.free_bytes == (11 << 30) - (12 << 30) // 16 and "NVML" in place.notice
+    assert place.room_bytes == (11 << 30) - (12 << 30) // 16 and "NVML" in place.notice
     place.close()

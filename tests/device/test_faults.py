@@ -42,4 +42,4 @@ def test_what_it_was_raised_from_counts() -> None:
 def test_the_end_of_an_engine_that_lost_its_card_says_so() -> None:
     assert describe_exit(CARD_LOST_CODE) == "lost the card that it computed on"
     error = Died(CARD_LOST_CODE, describe_exit(CARD_LOST_CODE)).error()
-    assert str(error) == "the engine lost the card that it computed on" and error.exit_code == 7
+    assert str(error).lower() == "the engine lost the card that it computed on" and error.exit_code == 7
