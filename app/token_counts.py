@@ -66,6 +66,10 @@ class TokenCounts:
         known = sum(self._counts[text] for text in texts if text in self._counts)
         return Cost(known + sum(map(self._estimate, unknown)), bool(unknown))
 
+    def estimate(self, texts: Sequence[str]) -> Cost:
+        """Of all together, without asking anybody."""
+        return Cost(sum(map(self._estimate, texts)), True)
+
     def about(self, usual: int) -> Cost:
         """Of a text that is not at hand, from its usual tokens."""
         return Cost(self._rate.tokens(usual), True)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
 
 SAVE_DRAFT_S = 0.5
+COUNTED = 400
+"""Characters from which on the engine counts what is typed: before that, nothing is said of it anyway."""
 WORTH_SAYING = 500
 """Tokens of a prompt without files; what is less is not worth a word."""
 LIST_AGAIN_S = 10.0
@@ -70,8 +72,12 @@ class PromptArea(Vertical):
 
     def _show_cost(self) -> None:
         text, session = self.prompt.text, self._chat.session
-        cost = self._costs.of_prompt(text, self.prompt.pastes.parts(text))
-        warning = session.too_long(cost.tokens, alone=self.editing is not None)
+        parts, alone = self.prompt.pastes.parts(text), self.editing is not None
+        if len(parts) > 1 or "@" in text or len(text) >= COUNTED or session.too_long(len(text), alone=alone):
+            cost = self._costs.of_prompt(text, parts)
+        else:
+            cost = session.counts.estimate(parts)
+        warning = session.too_long(cost.tokens, alone=alone)
         session.draft = cost if cost.tokens >= WORTH_SAYING or warning or "@" in text else Cost()
         words = f"{session.draft}{warning}" if session.draft.tokens else ""
         self.prompt.border_subtitle = words

@@ -228,6 +228,15 @@ async def test_until_the_engine_has_counted_costs_are_estimates_that_know_digits
         await shown(pilot, f"~{tokens:,} tokens: more than the whole context (4,096)", "too long")
 
 
+async def test_the_engine_is_not_asked_about_every_key(tmp_path: Path) -> None:
+    record = tmp_path / "commands"
+    async with chat_app(Script(record=str(record))).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "what does this mean?")
+        await answered(pilot, "what does it mean?")
+    assert b'"generate"' in record.read_bytes() and b'"count"' not in record.read_bytes()
+
+
 async def test_binary_files_are_not_offered(folder: Path) -> None:
     for name, content in {"tool.md": b"x", "tool": b"\x7fELF\0", "tool.png": b"x", "tool.gguf": b"x"}.items():
         (folder / name).write_bytes(content)
