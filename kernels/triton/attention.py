@@ -1,9 +1,10 @@
 """Causal attention over paged keys and values.
 
 Positions are cut into splits of 256. A few rows: `split_kernel` makes a record of every (row, head, split),
-`merge_kernel` merges the records of a row in order. Many rows (a prompt's): `body_kernel` goes through the
-splits that a row sees whole and leaves one record, `split_kernel` makes that of the last split, which the row
-may see in part. A row's bits are the same either way, and depend on nothing but the row and what it sees.
+one for each format where pages may be of both; `merge_kernel` merges the records of a row in order. Many rows
+(a prompt's): `body_kernel` goes through the splits that a row sees whole and leaves one record,
+`split_kernel` makes those of the last split, which the row may see in part. A row's bits are the same either
+way, and depend on nothing but the row and what it sees.
 """
 
 import math
@@ -21,10 +22,10 @@ from ebbtide.kernels.triton.attention_part import (
     SPLIT,
     TOP,
     WARPS,
-    at_query,
     is_of,
     page_of,
     part,
+    record_offsets,
 )
 from ebbtide.kernels.triton.kv_tables import KvTable, dense_heads, require_bf16
 
@@ -37,12 +38,15 @@ BODY_QUERIES = 8
 
 def attention_floats(rows: int, heads: int, context: int, *, may_seal: bool = False) -> int:
     """Floats of scratch for a call with `rows` rows and positions below `context`."""
-    return rows * _slots(rows, context, may_seal) * heads * RECORD.value
+    record: int = RECORD.value
+    return rows * _slots(rows, context, may_seal) * heads * record
 
 
 def _slots(rows: int, context: int, may_seal: bool) -> int:
     """Records of each row and head."""
-    return triton.cdiv(context, SPLIT.value) if rows <= FEW_ROWS else 2
+    formats = 2 if may_seal else 1
+    splits: int = triton.cdiv(context, SPLIT.value)
+    return splits * formats if rows <= FEW_ROWS else 1 + formats
 
 
 def attention(
@@ -71,19 +75,21 @@ def attention(
     assert positions.shape == (rows,) and out.shape == (rows, heads * head_dim) and out.stride(1) == 1
     assert table.pages.stride(-1) == 1 and (table.pages.ndim == 1 or len(table.pages) == rows)
     assert table.scales is None or table.scales.stride() == table.pages.stride()
-    assert work.is_contiguous() and work.numel() >= attention_floats(rows, heads, context)
+    may_seal = table.scales is not None
+    slots = _slots(rows, context, may_seal)
+    assert work.is_contiguous() and work.numel() >= rows * slots * heads * RECORD.value
     assert work.numel() < 1 << 31 and rows * q.stride(0) < 1 << 31  # offsets are 32 bits
     group = heads // kv.heads
     together = max(count for count in range(1, MAX_HEADS + 1) if group % count == 0)
     is_few = rows <= FEW_ROWS
-    slots = _slots(rows, context, table.scales is not None)
+    splits = triton.cdiv(context, SPLIT.value)
     pages_step = table.pages.stride(0) if table.pages.ndim == 2 else 0
     given = (q, positions, table.pages, table.pages if table.scales is None else table.scales, work, fault)
     sizes = (q.stride(0), pages_step, slots, table.pages.shape[-1], kv.heads, scale * math.log2(math.e))
     constants = {
         "GROUP": group,
         "HEADS": together,
-        "MAY_SEAL": table.scales is not None,
+        "MAY_SEAL": may_seal,
         "TOKENS": kv.tokens,
         "HEAD_DIM": head_dim,
         "num_warps": WARPS,
@@ -94,7 +100,7 @@ def attention(
         body_kernel[(triton.cdiv(rows, tile), heads // together)](
             *given, *sizes, rows, ROWS=tile, **constants
         )
-    split_kernel[(slots if is_few else 1, heads // together, rows)](
+    split_kernel[(splits if is_few else 1, heads // together, rows)](
         *given, *sizes, LAST=not is_few, **constants
     )
     merge_kernel[(rows, heads)](
@@ -105,6 +111,7 @@ def attention(
         out.stride(0),
         slots,
         HEAD_DIM=head_dim,
+        MAY_SEAL=may_seal,
         LAST=not is_few,
         num_warps=2,
         enable_fp_fusion=False,
@@ -112,16 +119,19 @@ def attention(
 
 
 @triton.jit
-def split(
+def see_split(
     q,
     rows,
     work,
+    weights,
     records,
+    step,
+    whole,
     pages,
     scales,
     fault,
     runs,
-    start,
+    index,
     limit,
     kv_head,
     kv_heads,
@@ -130,67 +140,83 @@ def split(
     MAY_SEAL: tl.constexpr,
     TOKENS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
+    ADD: tl.constexpr,
 ):
-    """`part` for a split whose pages may be of both formats: first what is FP8, then what is BF16."""
-    position = start + tl.arange(0, 32) * 8
+    """What queries see of split `index` (`part`): of its FP8 pages, then of its BF16 pages.
+
+    ADD: both are added to the records of those rows that see more splits than `index`, of `whole`. Otherwise
+    the first makes records and the second those `step` floats behind them.
+    """
+    position = index * SPLIT + tl.arange(0, 32) * 8
     page = page_of(pages, runs, position, limit, TOKENS)
     missing = tl.sum(((position <= limit) & (page == 0)).to(tl.int32), axis=0)
     if missing > 0:
         tl.atomic_add(fault, 1)
-    given = (q, rows, work, records, pages, scales, runs, start, limit, kv_head, kv_heads, factor)
+    given = (pages, scales, runs, index * SPLIT, limit, kv_head, kv_heads, factor)
     if MAY_SEAL:
-        tops, totals, outs = nothing(len(rows) * HEADS, HEAD_DIM)
         if tl.sum(is_of(page, FP8).to(tl.int32), axis=0) > 0:
-            tops, totals, outs = part(*given, HEADS, FP8, TOKENS, HEAD_DIM)
-        if tl.sum(is_of(page, BF16).to(tl.int32), axis=0) > 0:
-            new_tops, new_totals, new_outs = part(*given, HEADS, BF16, TOKENS, HEAD_DIM)
-            tops, totals, outs = merge_all(tops, totals, outs, new_tops, new_totals, new_outs)
+            top, total, values = part(q, rows, work, weights, *given, HEADS, FP8, TOKENS, HEAD_DIM)
+            keep(work, records, whole, index, top, total, values, HEADS, HEAD_DIM, ADD)
+        elif not ADD:
+            put_nothing(work, records, HEADS)
+        if not ADD:
+            work += step
+        if (missing > 0) | (tl.sum(is_of(page, BF16).to(tl.int32), axis=0) > 0):
+            top, total, values = part(q, rows, work, weights, *given, HEADS, BF16, TOKENS, HEAD_DIM)
+            top, total = spoil(top, total, missing)
+            keep(work, records, whole, index, top, total, values, HEADS, HEAD_DIM, ADD)
+        elif not ADD:
+            put_nothing(work, records, HEADS)
     else:
-        tops, totals, outs = part(*given, HEADS, BF16, TOKENS, HEAD_DIM)
-    known_tops = ()
-    known_totals = ()
-    for i in tl.static_range(len(rows) * HEADS):
-        known_tops += (tl.where(missing > 0, 0.0, tops[i]),)
-        known_totals += (tl.where(missing > 0, float("nan"), totals[i]),)
-    return known_tops, known_totals, outs
+        top, total, values = part(q, rows, work, weights, *given, HEADS, BF16, TOKENS, HEAD_DIM)
+        top, total = spoil(top, total, missing)
+        keep(work, records, whole, index, top, total, values, HEADS, HEAD_DIM, ADD)
 
 
 @triton.jit
-def nothing(QUERIES: tl.constexpr, HEAD_DIM: tl.constexpr):
-    """What queries have seen before they look."""
-    tops = ()
-    totals = ()
-    outs = ()
-    for _ in tl.static_range(QUERIES):
-        tops += (tl.full([], EMPTY, tl.float32),)
-        totals += (tl.full([], 0.0, tl.float32),)
-        outs += (tl.zeros([triton.next_power_of_2(HEAD_DIM)], tl.float32),)
-    return tops, totals, outs
+def spoil(top, total, missing):
+    """No number comes of a split with a missing page."""
+    return tl.where(missing > 0, 0.0, top), tl.where(missing > 0, float("nan"), total)
 
 
 @triton.jit
-def merge_all(tops, totals, outs, next_tops, next_totals, next_outs):
-    """`merge` for each query."""
-    new_tops = ()
-    new_totals = ()
-    new_outs = ()
-    for i in tl.static_range(len(tops)):
-        top, total, out = merge(tops[i], totals[i], outs[i], next_tops[i], next_totals[i], next_outs[i])
-        new_tops += (top,)
-        new_totals += (total,)
-        new_outs += (out,)
-    return new_tops, new_totals, new_outs
+def keep(
+    work,
+    records,
+    whole,
+    index,
+    top,
+    total,
+    values,
+    HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    ADD: tl.constexpr,
+):
+    """Store what queries have seen, or add it to what their records say."""
+    column = tl.arange(0, triton.next_power_of_2(HEAD_DIM))[:, None]
+    offset, live = record_offsets(records, HEADS)
+    record, live = work + offset[None, :], live[None, :]
+    tl.debug_barrier()  # all weights have been read, and records are as they were left
+    if ADD:
+        # What a row does not see whole is nothing to it.
+        query = tl.arange(0, triton.next_power_of_2(max(len(records) * HEADS, 2)))[None, :]
+        for row in tl.static_range(len(records)):
+            top = tl.where((query // HEADS == row) & (index >= whole[row]), EMPTY, top)
+        before = tl.load(record + TOP, mask=live, other=EMPTY)
+        before_total = tl.load(record + TOP + 1, mask=live, other=0.0)
+        before_values = tl.load(record + column, mask=live, other=0.0)
+        top, total, values = merge(before, before_total, before_values, top, total, values)
+        tl.debug_barrier()  # all threads have read the two numbers
+    tl.store(record + column, values, mask=live)
+    tl.store(record + TOP, top, mask=live)
+    tl.store(record + TOP + 1, total, mask=live)
 
 
 @triton.jit
-def put_records(work, records, tops, totals, outs, HEADS: tl.constexpr, HEAD_DIM: tl.constexpr):
-    """Store what each query has seen, once all weights there have been read."""
-    tl.debug_barrier()
-    for i in tl.static_range(len(tops)):
-        record = at_query(work, records, i, HEADS, RECORD)
-        tl.store(record + tl.arange(0, triton.next_power_of_2(HEAD_DIM)), outs[i])
-        tl.store(record + TOP, tops[i])
-        tl.store(record + TOP + 1, totals[i])
+def put_nothing(work, records, HEADS: tl.constexpr):
+    """Records of what saw nothing: their sums are never used."""
+    offset, live = record_offsets(records, HEADS)
+    tl.store(work + offset + TOP, EMPTY, mask=live)
 
 
 @triton.jit
@@ -214,27 +240,31 @@ def split_kernel(
     HEAD_DIM: tl.constexpr,
     LAST: tl.constexpr,
 ):
-    """Program (s, b, m) makes the records of split s (LAST: the last, in slot 1) for HEADS heads of row m."""
+    """Program (s, b, m) makes the records of split s (LAST: of the last one) for HEADS heads of row m."""
     row = tl.program_id(2)
     limit = tl.load(positions + row)
-    slot = tl.program_id(0)
-    index = slot
+    index = tl.program_id(0)
+    slot = index * (2 if MAY_SEAL else 1)
     if LAST:
-        slot = 1
         index = limit // SPLIT
+        slot = 1
     if index * SPLIT <= limit:
         head = tl.program_id(1) * HEADS
-        records = ((row * slots + slot) * (kv_heads * GROUP) * RECORD,)
-        tops, totals, outs = split(
+        step = kv_heads * (GROUP * RECORD)
+        records = ((row * slots + slot) * step,)
+        see_split(
             q + head * HEAD_DIM,
             (row * q_step,),
             work + head * RECORD,
             records,
+            records,
+            step,
+            (0,),
             pages + row * pages_step,
             scales + row * pages_step,
             fault,
             runs,
-            index * SPLIT,
+            index,
             limit,
             head // GROUP,
             kv_heads,
@@ -243,8 +273,8 @@ def split_kernel(
             MAY_SEAL,
             TOKENS,
             HEAD_DIM,
+            False,
         )
-        put_records(work + head * RECORD, records, tops, totals, outs, HEADS, HEAD_DIM)
 
 
 @triton.jit
@@ -269,10 +299,15 @@ def body_kernel(
     HEAD_DIM: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Program (t, b) puts all but the last splits of rows ROWS t ... into slot 0, for HEADS heads."""
+    """Program (t, b) puts all but the last splits of rows ROWS t ... into slot 0, for HEADS heads.
+
+    Weights go through slot 1, whose records are made later.
+    """
     head = tl.program_id(1) * HEADS
     first = tl.program_id(0) * ROWS
+    step = kv_heads * (GROUP * RECORD)
     queries = ()
+    weights = ()
     records = ()
     whole = ()
     most = 0
@@ -281,20 +316,24 @@ def body_kernel(
         splits = tl.maximum(tl.load(positions + row), 0) // SPLIT
         most = tl.maximum(most, splits)
         queries += (row * q_step,)
-        records += (row * slots * (kv_heads * GROUP) * RECORD,)
+        weights += ((row * slots + 1) * step,)
+        records += (row * slots * step,)
         whole += (splits,)
-    tops, totals, outs = nothing(ROWS * HEADS, HEAD_DIM)
+    put_nothing(work + head * RECORD, records, HEADS)
     for index in range(0, most):
-        new_tops, new_totals, new_outs = split(
+        see_split(
             q + head * HEAD_DIM,
             queries,
             work + head * RECORD,
+            weights,
             records,
+            0,
+            whole,
             pages + first * pages_step,
             scales + first * pages_step,
             fault,
             runs,
-            index * SPLIT,
+            index,
             index * SPLIT + SPLIT - 1,
             head // GROUP,
             kv_heads,
@@ -303,13 +342,8 @@ def body_kernel(
             MAY_SEAL,
             TOKENS,
             HEAD_DIM,
+            True,
         )
-        # What a row does not see whole is nothing to it.
-        seen_tops = ()
-        for i in tl.static_range(ROWS * HEADS):
-            seen_tops += (tl.where(index < whole[i // HEADS], new_tops[i], EMPTY),)
-        tops, totals, outs = merge_all(tops, totals, outs, seen_tops, new_totals, new_outs)
-    put_records(work + head * RECORD, records, tops, totals, outs, HEADS, HEAD_DIM)
 
 
 @triton.jit
@@ -321,6 +355,7 @@ def merge_kernel(
     out_step,
     slots,
     HEAD_DIM: tl.constexpr,
+    MAY_SEAL: tl.constexpr,
     LAST: tl.constexpr,
 ):
     """Program (m, h) merges the records of head h of row m."""
@@ -328,16 +363,15 @@ def merge_kernel(
     head = tl.program_id(1)
     heads = tl.num_programs(1)
     limit = tl.load(positions + row)
-    count = limit // SPLIT + 1
+    count = (limit // SPLIT + 1) * (2 if MAY_SEAL else 1)
     if LAST:
-        count = 2
+        count = slots
     if (limit < 0) | (count > slots):
         if head == 0:
             tl.atomic_add(fault, 1)
         count = 0
     column = tl.arange(0, triton.next_power_of_2(HEAD_DIM))
-    record = work + (row * slots * heads + head).to(tl.int64) * RECORD
-    step = heads.to(tl.int64) * RECORD
+    record = work + (row * slots * heads + head) * RECORD
     top = tl.full([], EMPTY, tl.float32)
     total = tl.full([], 0.0, tl.float32)
     values = tl.zeros([triton.next_power_of_2(HEAD_DIM)], tl.float32)
@@ -346,12 +380,12 @@ def merge_kernel(
         totals = ()
         outs = ()
         for u in tl.static_range(8):
-            here = record + (first + u) * step
+            here = record + (first + u) * (heads * RECORD)
             live = first + u < count
             tops += (tl.load(here + TOP, mask=live, other=EMPTY),)
             totals += (tl.load(here + TOP + 1, mask=live, other=0.0),)
             outs += (tl.load(here + column, mask=column < tl.where(live, HEAD_DIM, 0), other=0.0),)
         for u in tl.static_range(8):
             top, total, values = merge(top, total, values, tops[u], totals[u], outs[u])
-    target = out + row.to(tl.int64) * out_step + head * HEAD_DIM + column
+    target = out + row * out_step + head * HEAD_DIM + column
     tl.store(target, values / total, mask=column < HEAD_DIM)

@@ -47,6 +47,34 @@ def half_float(word):
 
 
 @triton.jit
+def stack(tensors, LEAST: tl.constexpr = 1):
+    """Tensors of one shape side by side in a last dimension, filled up with zeros to a power of two that is
+    at least LEAST.
+    """
+    size: tl.constexpr = triton.next_power_of_2(max(len(tensors), LEAST))
+    for _ in tl.static_range(size - len(tensors)):
+        tensors += (tl.zeros_like(tensors[0]),)
+    shape: tl.constexpr = tensors[0].shape + [size]  # noqa: RUF005 - Triton has no other way
+    if size >= 8:
+        tensors = pair(tensors)
+    if size >= 4:
+        tensors = pair(tensors)
+    if size >= 2:
+        tensors = pair(tensors)
+    return tl.reshape(tensors[0], shape)
+
+
+@triton.jit
+def pair(tensors):
+    """Join the first half with the second, one by one."""
+    half: tl.constexpr = len(tensors) // 2
+    joined = ()
+    for i in tl.static_range(half):
+        joined += (tl.join(tensors[i], tensors[i + half]),)
+    return joined
+
+
+@triton.jit
 def at_query(base, rows, QUERY: tl.constexpr, HEADS: tl.constexpr, STEP: tl.constexpr):
     """Pointer to what query QUERY has: rows one after the other, HEADS neighbouring heads of each."""
     return base + rows[QUERY // HEADS] + (QUERY % HEADS) * STEP
@@ -69,10 +97,10 @@ def is_of(page, BYTES: tl.constexpr):
 
 
 @triton.jit
-def scale_of(words, BYTE: tl.constexpr):
-    """2^(b - 127) for byte b of each word, NaN for 255."""
-    byte = (words >> (8 * BYTE)) & 0xFF
-    return tl.where(byte == 255, 0x7FC00000, byte << 23).to(tl.float32, bitcast=True)
+def scale_of(byte):
+    """2^(byte - 127), NaN for 255."""
+    bits = byte.to(tl.uint32) << 23
+    return tl.where(byte == 255, 0x7FC00000, bits).to(tl.float32, bitcast=True)
 
 
 @triton.jit
@@ -94,14 +122,15 @@ def part(
     TOKENS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
 ):
-    """(highest scores, sums of weights, weighted sums of values): tuples with one for each query.
+    """(highest scores [1, queries], sums of weights [1, queries], sums of weighted values [HEAD_DIM,
+    queries]), filled up to powers of two; to two queries at least, so that sums have one form.
 
     Query i is head i % HEADS of row i // HEADS; `rows` and `records` have an offset for each row, from `q`
     and from `work`, to the first head's. No query sees positions past `limit`. Scores are times `factor`,
     which is log2(e) scale; a weight is 2^(score - highest).
     """
     sums = score_sums(q, rows, pages, runs, start, limit, kv_head, HEADS, BYTES, TOKENS, HEAD_DIM)
-    tops, totals = put_weights(
+    top, total = put_weights(
         sums,
         work,
         records,
@@ -117,10 +146,10 @@ def part(
         BYTES,
         TOKENS,
     )
-    outs = weighted_values(
+    values = weighted_values(
         work, records, pages, runs, start, limit, kv_head, kv_heads, HEADS, BYTES, TOKENS, HEAD_DIM
     )
-    return tops, totals, outs
+    return top, total, values
 
 
 @triton.jit
@@ -194,47 +223,54 @@ def put_weights(
 ):
     """Store the weights of all positions (of FP8: times the scale of V), 0 for those not seen.
 
-    `records` are offsets of the rows' first records from `work`. Returns the highest score and the sum of
-    weights of each query.
+    `records` are offsets of the rows' first records from `work`. Returns the highest scores and the sums of
+    weights, [1, queries].
     """
-    queries: tl.constexpr = len(records) * HEADS
     per_word: tl.constexpr = 4 // BYTES
     group = tl.arange(0, 4)[:, None, None] * 64 + tl.arange(0, 8)[None, :, None] * 8
     place = group + tl.arange(0, 2 * BYTES)[None, None, :] * per_word
     mine = is_of(page_of(pages, runs, start + group, limit, TOKENS), BYTES)
+    scores = ()
+    for i in tl.static_range(len(records) * HEADS):
+        of_words = ()
+        for j in tl.static_range(per_word):
+            of_words += (sums[i * per_word + j],)
+        scores += (stack(of_words),)
+    score = stack(scores, 2)  # [4, 8, words, values of a word, queries]
+    place = place[:, :, :, None] + tl.arange(0, per_word)[None, None, None, :]
+    seen = (mine[:, :, :, None] & (start + place <= limit))[:, :, :, :, None]
     if BYTES == 1:
         tile: tl.constexpr = TOKENS * 2
-        beside = page_of(scales, runs, start + group, limit, TOKENS)
-        at = beside + kv_head * tile + (start + place) % tile
-        k_scales = tl.load(at.to(tl.pointer_type(tl.uint32)), mask=mine, other=0)
-        v_scales = tl.load((at + kv_heads * tile).to(tl.pointer_type(tl.uint32)), mask=mine, other=0)
+        beside = page_of(scales, runs, start + group, limit, TOKENS)[:, :, :, None]
+        at = (beside + kv_head * tile + (start + place) % tile).to(tl.pointer_type(tl.uint8))
+        is_mine = mine[:, :, :, None]
+        score = score * scale_of(tl.load(at, mask=is_mine, other=0))[:, :, :, :, None]
+        v_scales = scale_of(tl.load(at + kv_heads * tile, mask=is_mine, other=0))[:, :, :, :, None]
         factor = factor * 256
-    tops = ()
-    totals = ()
+    score = tl.where(seen, score * factor, EMPTY)
+    top = tl.max(tl.max(tl.max(tl.max(score, axis=3), axis=2), axis=1), axis=0)[None, :]
+    base = tl.where(top == EMPTY, 0.0, top)[:, None, None, None, :]
+    weight = tl.exp2(score - base)
+    total = tl.sum(tl.sum(tl.sum(tl.sum(weight, axis=3), axis=2), axis=1), axis=0)[None, :]
+    if BYTES == 1:
+        weight = tl.where(seen, weight * v_scales, 0.0)
+    offset, live = record_offsets(records, HEADS)
+    target = work + offset[None, None, None, None, :] + place[:, :, :, :, None]
     tl.debug_barrier()  # the weights of the split before have been read
-    for i in tl.static_range(queries):
-        scores = ()
-        top = tl.full([4, 8, 2 * BYTES], EMPTY, tl.float32)
-        for j in tl.static_range(per_word):
-            score = sums[i * per_word + j]
-            if BYTES == 1:
-                score = score * scale_of(k_scales, j)
-            score = tl.where(mine & (start + place + j <= limit), score * factor, EMPTY)
-            scores += (score,)
-            top = tl.maximum(top, score)
-        top = tl.max(tl.max(tl.max(top, axis=2), axis=1), axis=0)
-        base = tl.where(top == EMPTY, 0.0, top)
-        total = tl.zeros([4, 8, 2 * BYTES], tl.float32)
-        for j in tl.static_range(per_word):
-            weight = tl.exp2(scores[j] - base)
-            total += weight
-            if BYTES == 1:
-                weight = tl.where(scores[j] == EMPTY, 0.0, weight * scale_of(v_scales, j))
-            tl.store(at_query(work, records, i, HEADS, RECORD) + place + j, weight)
-        tops += (top,)
-        totals += (tl.sum(tl.sum(tl.sum(total, axis=2), axis=1), axis=0),)
+    tl.store(target, weight, mask=live[None, None, None, None, :])
     tl.debug_barrier()
-    return tops, totals
+    return top, total
+
+
+@triton.jit
+def record_offsets(records, HEADS: tl.constexpr):
+    """Offsets of all queries' records, filled up to a power of two, and which of them are queries'."""
+    queries: tl.constexpr = len(records) * HEADS
+    query = tl.arange(0, triton.next_power_of_2(max(queries, 2)))
+    offset = (query % HEADS) * RECORD
+    for row in tl.static_range(len(records)):
+        offset += tl.where(query // HEADS == row, records[row], 0)
+    return offset, query < queries
 
 
 @triton.jit
@@ -252,7 +288,7 @@ def weighted_values(
     TOKENS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
 ):
-    """Sums of weight * value, f32 [HEAD_DIM, filled up to a power of two] for each query."""
+    """Sums of weight * value, f32 [HEAD_DIM, queries], both filled up to powers of two."""
     queries: tl.constexpr = len(records) * HEADS
     per_word: tl.constexpr = 4 // BYTES
     tile: tl.constexpr = TOKENS * 2 // BYTES
@@ -284,13 +320,13 @@ def weighted_values(
                 for j in tl.static_range(per_word):
                     new += (tl.fma(weight, values[j], acc[i * per_word + j]),)
             acc = new
-    outs = ()
+    sums = ()
     for i in tl.static_range(queries):
-        if BYTES == 2:
-            both = tl.join(tl.sum(acc[2 * i], axis=0), tl.sum(acc[2 * i + 1], axis=0))
-            outs += (tl.reshape(both, [vectors * 8]),)
-        else:
-            even = tl.join(tl.sum(acc[4 * i], axis=0), tl.sum(acc[4 * i + 2], axis=0))
-            odd = tl.join(tl.sum(acc[4 * i + 1], axis=0), tl.sum(acc[4 * i + 3], axis=0))
-            outs += (tl.reshape(tl.join(even, odd), [vectors * 8]) * 256,)
-    return outs
+        of_words = ()
+        for j in tl.static_range(per_word):
+            of_words += (acc[i * per_word + j],)
+        sums += (stack(of_words),)
+    total = tl.sum(stack(sums, 2), axis=0)  # [vectors, words, values of a word, queries]
+    if BYTES == 1:
+        total = total * 256
+    return tl.reshape(total, [vectors * 8, triton.next_power_of_2(max(queries, 2))])

@@ -32,12 +32,12 @@ def check_tags(
 
 
 @triton.jit
-def tags_kernel(tags, page_ids, expected, requests, bad, faults, pages, count, TILE: tl.constexpr):
+def tags_kernel(tags, page_ids, expected, requests, bad, faults, page_count, count, TILE: tl.constexpr):
     """Program t compares pairs TILE t ..."""
     pair = tl.program_id(0) * TILE + tl.arange(0, TILE)
     live = pair < count
     page = tl.load(page_ids + pair, mask=live, other=0)
-    exists = (page >= 0) & (page < pages)
+    exists = (page >= 0) & (page < page_count)
     carried = tl.load(tags + page, mask=live & exists, other=0)
     wanted = tl.load(expected + pair, mask=live, other=0)
     is_bad = live & ((carried != wanted) | ~exists)

@@ -3,8 +3,9 @@
 
 No card and no driver is needed: Triton brings the assembler and the disassembler. A row is a kernel on an
 architecture: registers, bytes spilled, bytes of shared memory, the widest load in bytes, whether the code
-treats denormal numbers as zeros (it must not: codes are denormal numbers), and for plane products the integer
-instructions of the loop's body for each byte of planes that it reads. "mixed" counts both of its ways.
+treats denormal numbers as zeros (it must not: codes are denormal numbers; powers of two may end there), and
+for plane products the integer instructions of the loop's body for each byte of planes that it reads. "mixed"
+counts both of its ways.
 """
 
 import argparse
@@ -21,13 +22,19 @@ from pathlib import Path
 from typing import Any
 
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
-POINTERS = {
-    "x": "*fp32", "arranged": "*fp32", "pages": "*i64", "widths": "*i32", "down_widths": "*i32",
-    "gate_up_widths": "*i32", "out": "*fp32", "bias": "*fp32", "fault": "*i32", "idx": "*i32",
-    "chosen": "*u8", "hidden": "*fp32", "pair": "*fp32", "weights": "*fp32",
-}  # fmt: skip
-UNALIGNED = {"widths", "bias", "out", "fault"}
-"""Pointers that a launcher moves along, so that nothing is known of them."""
+TYPES = {
+    "*fp32": "x arranged out bias hidden pair weights weight q k v work cos sin w scores gate_up",
+    "*i32": "widths down_widths gate_up_widths fault faults idx positions ids page_ids requests",
+    "*i64": "pages scales sources sealed tags expected",
+    "*u8": "chosen bad",
+    "i64": "staged targets",
+    "fp32": "factor eps",
+}
+"""Of arguments by name; all others are i32."""
+UNALIGNED = {"widths", "bias", "out", "fault", "pages_step"}
+"""Pointers that a launcher moves along, and strides, so that nothing is known of them."""
+ALIGNED = {"staged"}
+"""Numbers that are multiples of 16, beside strides."""
 VIEWS = {"view", "gate", "up"}
 FLOATING = ("FADD", "FMUL", "FFMA", "FSEL", "FSETP", "FMNMX", "HADD2", "HMUL2", "HFMA2", "MUFU", "I2F", "F2F")
 OTHER = (
@@ -108,6 +115,57 @@ def cases() -> Iterator[Case]:
     yield Case("moe down K8 mixed", down_kernel, {**tile, "KIND": 3, "WIDTH": MIXED.value}, 4)
     yield Case("arrange", arrange_kernel, {"HALVES": 64}, 4)
     yield Case("combine", combine_kernel, {"TOP_K": 8, "COLS": 256}, 2)
+    yield from row_cases()
+    yield from kv_cases()
+    yield from attention_cases()
+
+
+def row_cases() -> Iterator[Case]:
+    """What is done to rows of activations; norms of 2048 columns, heads of 128, 128 experts."""
+    from ebbtide.kernels.triton.embed import HALVES, embed_kernel
+    from ebbtide.kernels.triton.glu import glu_kernel, row_gate_kernel
+    from ebbtide.kernels.triton.rmsnorm import rmsnorm_kernel
+    from ebbtide.kernels.triton.rope import rope_kernel
+    from ebbtide.kernels.triton.router import COLS, EACH, score_kernel, select_kernel
+
+    yield Case("embed K6", embed_kernel, {"KIND": 2, "PAGE": 0, "HALVES": HALVES}, 4)
+    yield Case("glu silu", glu_kernel, {"ACTIVATION": 0, "COLS": 256}, 2)
+    yield Case("row gate", row_gate_kernel, {"COLS": 1024}, 4)
+    yield Case("rmsnorm", rmsnorm_kernel, {"COLS": 1024}, 4)
+    yield Case("rmsnorm heads", rmsnorm_kernel, {"COLS": 128}, 1)
+    yield Case("rope", rope_kernel, {"INTERLEAVED": False, "PAIRS": 64}, 1)
+    yield Case("router scores", score_kernel, {"EACH": EACH, "COLS": COLS}, 2)
+    chosen = {"TOP_K": 8, "NORMALISE": True, "EXPERTS": 128, "SLOTS": 8}
+    yield Case("router select", select_kernel, chosen, 1)
+
+
+def kv_cases() -> Iterator[Case]:
+    """What moves pages and fills them: 24 tokens of heads of 128."""
+    from ebbtide.kernels.triton.kv import ROWS, kv_write_kernel
+    from ebbtide.kernels.triton.scatter import PIECE_BYTES, scatter_kernel
+    from ebbtide.kernels.triton.seal import TOKENS_TOGETHER, seal_kernel
+    from ebbtide.kernels.triton.tags import TILE, tags_kernel
+
+    page = {"TOKENS": 24, "HEAD_DIM": 128}
+    yield Case("kv write x1", kv_write_kernel, {**page, "ROWS": 1}, 1)
+    yield Case(f"kv write x{ROWS}", kv_write_kernel, {**page, "ROWS": ROWS}, 4)
+    yield Case("seal", seal_kernel, {**page, "TILE": TOKENS_TOGETHER}, 4)
+    yield Case("tags", tags_kernel, {"TILE": TILE}, 4)
+    yield Case("scatter", scatter_kernel, {"VECTORS": PIECE_BYTES // 16}, 4)
+
+
+def attention_cases() -> Iterator[Case]:
+    """Attention: query heads for each head of keys, and their size; with FP8 pages and without."""
+    from ebbtide.kernels.triton.attention import BODY_QUERIES, body_kernel, merge_kernel, split_kernel
+    from ebbtide.kernels.triton.attention_part import WARPS
+
+    for group, head_dim, may_seal in ((8, 128, False), (8, 128, True), (3, 64, False), (1, 128, False)):
+        name = f"{'fp8' if may_seal else 'bf16'} {group}x{head_dim}"
+        shape = {"GROUP": group, "HEADS": group, "MAY_SEAL": may_seal, "TOKENS": 24, "HEAD_DIM": head_dim}
+        yield Case(f"attention split {name}", split_kernel, {**shape, "LAST": False}, WARPS)
+        rows = {"ROWS": max(1, BODY_QUERIES // group)}
+        yield Case(f"attention body {name}", body_kernel, {**shape, **rows}, WARPS)
+    yield Case("attention merge", merge_kernel, {"HEAD_DIM": 128, "MAY_SEAL": False, "LAST": False}, 2)
 
 
 def compiled(case: Case, arch: int) -> Any:
@@ -127,8 +185,9 @@ def compiled(case: Case, arch: int) -> Any:
             signature[name] = View("i32", "i32", ("i32",) * 8, "i32", "i32", ("i32",) * 3, "fp32")  # type: ignore[arg-type]
             aligned += [(place, 0), (place, 1), *((place, 2, plane) for plane in range(8))]
         else:
-            signature[name] = POINTERS.get(name, "i32")
-            if name not in UNALIGNED and (name in POINTERS or name.endswith("_step")):
+            signature[name] = next((kind for kind, names in TYPES.items() if name in names.split()), "i32")
+            is_regular = signature[name].startswith("*") or name.endswith(("_step", "_head"))
+            if name in ALIGNED or (is_regular and name not in UNALIGNED):
                 aligned.append((place,))
     attributes = {path: [["tt.divisibility", 16]] for path in aligned}
     source = ASTSource(case.kernel, signature, case.constants, attributes)
@@ -161,7 +220,7 @@ def inspect(case: Case, arch: int, folder: Path) -> Row:
         int(usage["LOCAL"]) + int(usage["STACK"]),
         int(result.metadata.shared),
         max(loads, default=0) // 8,
-        ".ftz" in result.asm["ptx"],
+        bool(re.search(r"(?<!ex2\.approx)\.ftz", result.asm["ptx"])),
         sum(body.values()),
         round(integer / case.plane_bytes, 2) if case.plane_bytes else None,
         sum_layouts(result.asm["ttgir"]),
@@ -193,11 +252,27 @@ def loop_body(code: str) -> Counter[str]:
     return Counter(line.split()[0] for line in max(stretches, key=len, default=[]))
 
 
-def rows(names: list[str], arches: list[int]) -> list[Row]:
-    """All chosen kernels on all chosen architectures."""
+def rows(names: list[str], arches: list[int]) -> Iterator[Row]:
+    """All chosen kernels on all chosen architectures, each as soon as it is known."""
     with tempfile.TemporaryDirectory() as folder:
-        chosen = [case for case in cases() if not names or any(name in case.name for name in names)]
-        return [inspect(case, arch, Path(folder)) for case in chosen for arch in arches]
+        for case in cases():
+            if not names or any(name in case.name for name in names):
+                yield from (inspect(case, arch, Path(folder)) for arch in arches)
+
+
+def line(row: Row) -> str:
+    """A row as `HEADER` has its columns."""
+    per_byte = "-" if row.integer_per_plane_byte is None else f"{row.integer_per_plane_byte:.2f}"
+    return (
+        f"{row.kernel:30}{row.arch:5}{row.registers:6}{row.spilled_bytes:7}{row.shared_bytes:8}"
+        f"{row.widest_load_bytes:6}{'yes' if row.flushes_denormals else 'no':>5}"
+        f"{row.loop_instructions:7}{per_byte:>7}"
+    )
+
+
+HEADER = (
+    f"{'kernel':30}{'sm':>5}{'regs':>6}{'spill':>7}{'shared':>8}{'load':>6}{'ftz':>5}{'loop':>7}{'int/B':>7}"
+)
 
 
 def main() -> int:
@@ -208,20 +283,15 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     os.environ.pop("TRITON_INTERPRET", None)
-    table = rows(options.kernel, options.arch or list(ARCHITECTURES))
+    table = []
+    if not options.json:
+        print(HEADER)
+    for row in rows(options.kernel, options.arch or list(ARCHITECTURES)):
+        table.append(row)
+        if not options.json:
+            print(line(row), flush=True)
     if options.json:
         print(json.dumps([asdict(row) for row in table], indent=1))
-    else:
-        print(
-            f"{'kernel':24}{'sm':>5}{'regs':>6}{'spill':>7}{'shared':>8}{'load':>6}{'ftz':>5}{'loop':>7}{'int/B':>7}"
-        )
-        for row in table:
-            per_byte = "-" if row.integer_per_plane_byte is None else f"{row.integer_per_plane_byte:.2f}"
-            print(
-                f"{row.kernel:24}{row.arch:5}{row.registers:6}{row.spilled_bytes:7}{row.shared_bytes:8}"
-                f"{row.widest_load_bytes:6}{'yes' if row.flushes_denormals else 'no':>5}"
-                f"{row.loop_instructions:7}{per_byte:>7}"
-            )
     return int(any(row.spilled_bytes or row.flushes_denormals for row in table))
 
 

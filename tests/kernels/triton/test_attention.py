@@ -35,7 +35,7 @@ CASES = [
     Case(2, 1, 256, 8, [11]),
     Case(2, 1, 32, 8, [700, 3, 255, 256, 3, 511, 0, 20]),  # eight rows, positions in no order
     Case(2, 1, 32, 8, list(range(250, 262))),  # a prompt's rows, across a split
-    Case(3, 1, 16, 16, [5, 700, 256, 255, 0, 511, 512, 3, 100]),
+    Case(2, 1, 16, 16, [5, 600, 256, 255, 0, 511, 512, 3, 100]),
     Case(1, 1, 32, 8, list(range(0, 13))),  # rows without a whole split
 ]
 SEALED = [
@@ -98,7 +98,7 @@ def test_page_places_and_sizes_do_not_change_bits(pairs: tuple[tuple[int, ...], 
 @pytest.mark.parametrize("extra", [0, 7])
 def test_a_later_row_cannot_leak_into_an_earlier_one(extra: int) -> None:
     """A NaN shows in every row that may see it, and in no other: as two rows, and as many."""
-    case = Case(2, 1, 16, 8, [100, 101, *range(300, 300 + extra)])
+    case = Case(1, 1, 16, 8, [100, 101, *range(300, 300 + extra)])
     at = filled(case)
     clean = run(at)
     bad = np.full((1, 1, 16), np.nan, np.float32)
@@ -113,7 +113,7 @@ def test_a_vector_that_is_not_finite_shows_in_fp8() -> None:
         at = filled(case)
         kv = np.ones((2, 1, 1, 16), np.float32)
         kv[part, 0, 0, 3] = np.inf
-        kv_write(*kv, np.array([15], np.int32), at.store.table, at.store.layout, at.store.pages)
+        kv_write(kv[0], kv[1], np.array([15], np.int32), at.store.table, at.store.layout, at.store.pages)
         at.store.seal_pairs([0])
         out = run(at)
         assert torch.isfinite(out[0]).all() and out[1:].isnan().all()
@@ -159,11 +159,10 @@ def test_rows_of_different_sequences(rows: int) -> None:
         assert torch.equal(run(one, table=device_table(at.store, tables[row], False)), out[row : row + 1])
 
 
-@pytest.mark.parametrize("may_seal", [False, True])
-@pytest.mark.parametrize("rows", [1, 9])
+@pytest.mark.parametrize(("rows", "may_seal"), [(1, False), (1, True), (8, True)])
 def test_a_missing_page_is_reported_and_gives_no_number(rows: int, may_seal: bool) -> None:
     """Page 33 (positions 264 on) is gone; a row that ends before it is as it was."""
-    at = filled(Case(1, 1, 16, 8, [263] + [270] * (rows - 1) + [600]))
+    at = filled(Case(1, 1, 16, 8, [263] + [270] * (rows - 1) + [300]))
     clean = run(at)
     at.store.table[33] = -1
     table = device_table(at.store, at.store.table, may_seal)
