@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.gpu.rows import Row
 
@@ -82,13 +82,13 @@ class Ground:
         self._host_card = self._host_card or HostCard(self.seed)
         return self._host_card
 
-    def find_place(self, wish: str) -> "tuple[Place | None, str]":
+    def find_place(self, wish: str, *how: Any) -> "tuple[Place | None, str]":
         """`engine.device.place.find_place`, in a dry run with a card that is always there."""
         if self.dry:
-            return self.host_card().find(wish)
+            return self.host_card().find(wish, *how)
         from ebbtide.engine.device.place import find_place
 
-        return find_place(wish)
+        return find_place(wish, *how)
 
 
 def failure(part: str, case: str, error: BaseException) -> Row:

@@ -10,6 +10,7 @@ from tests.gpu.machine import check_machine, missing
 from tests.gpu.runner import Emit, Part
 
 CHECKS = "torch", "triton", "numpy"
+MODELS = (*CHECKS, "msgspec", "gguf", "psutil", "tokenizers", "jinja2")
 
 
 class Entry(NamedTuple):
@@ -29,7 +30,14 @@ ENTRIES = (
     Entry("experts", "planes.check_experts", 10, 150),
     Entry("vectors", "vectors.check_vectors", 10, 120),
     Entry("paged", "paged.check_paged", 10, 150),
+    Entry("copies", "copies.check_copies", 10, 60, alone=True),
+    Entry("gemv speed", "speed.check_gemv_speed", 15, 90, alone=True),
+    Entry("experts speed", "speed.check_expert_speed", 15, 90, alone=True),
+    Entry("attention speed", "speed.check_attention_speed", 15, 60, alone=True),
     Entry("memory", "memory.check_memory", 15, 60, alone=True),
+    Entry("starter", "models.check_starter", 30, 90, alone=True, needs=MODELS),
+    Entry("OLMoE", "models.check_olmoe", 40, 110, alone=True, needs=MODELS),
+    Entry("Qwen3-30B", "models.check_qwen", 40, 120, alone=True, needs=MODELS),
 )
 
 
@@ -48,7 +56,7 @@ def chosen_parts(only: str, broken: str, *, dry: bool, seed: int, folder: Path) 
             partial(_work, entry, broken == entry.name, dry, seed, folder),
             0 if dry else entry.least_s,
             entry.most_s,
-            entry.alone,
+            entry.alone and not dry,
         )
         for entry in ENTRIES
         if entry.name in names

@@ -64,8 +64,8 @@ def write_tiny(
     rng = np.random.default_rng(seed)
     tokens, _, _ = tiny_vocab()
     writer = GGUFWriter(path, _architecture(family))
-    _add_metadata(writer, _metadata(family, sizes) | dict(metadata or {}))
-    for tensor in _tensors(family, sizes, len(tokens), tied, legacy_experts, rope_factors):
+    _add_metadata(writer, metadata_of(family, sizes) | dict(metadata or {}))
+    for tensor in tensors_of(family, sizes, len(tokens), tied, legacy_experts, rope_factors):
         if not any(fnmatch(tensor[0], pattern) for pattern in drop):
             _add_tensor(writer, rng, tensor, _type_of(tensor[0], quant, types or {}))
     writer.write_header_to_file()
@@ -79,7 +79,8 @@ def _architecture(family: Family) -> str:
     return "llama" if family == "mixtral" else family
 
 
-def _metadata(family: Family, sizes: TinyShape) -> dict[str, Any]:
+def metadata_of(family: Family, sizes: TinyShape) -> dict[str, Any]:
+    """The keys of a file of this family with the vocabulary of `tiny_vocab`."""
     tokens, kinds, merges = tiny_vocab()
     common = {
         "block_count": sizes.layers,
@@ -129,9 +130,15 @@ def _add_metadata(writer: GGUFWriter, metadata: Mapping[str, Any]) -> None:
             writer.add_array(key, value)
 
 
-def _tensors(
-    family: Family, sizes: TinyShape, vocab: int, tied: bool, legacy_experts: bool, rope_factors: bool
+def tensors_of(
+    family: Family,
+    sizes: TinyShape,
+    vocab: int,
+    tied: bool = False,
+    legacy_experts: bool = False,
+    rope_factors: bool = False,
 ) -> Iterator[Tensor]:
+    """Every tensor of such a file, in its order; see `write_tiny`."""
     d_model = sizes.d_model
     yield "token_embd.weight", (vocab, d_model), 1.0
     yield "output_norm.weight", (d_model,), 0.0
@@ -203,4 +210,4 @@ def _add_tensor(writer: GGUFWriter, rng: np.random.Generator, tensor: Tensor, ty
         writer.add_tensor(name, raw.reshape(*front, rows, -1), raw_dtype=kind)
 
 
-__all__ = ["CONTROLS", "Family", "TinyShape", "write_tiny"]
+__all__ = ["CONTROLS", "Family", "TinyShape", "metadata_of", "tensors_of", "write_tiny"]

@@ -1,0 +1,141 @@
+"""Whole models on a card: the same tokens at every budget, and how fast they come.
+
+Files are made here. Of the large ones only some layers are: what a token costs is then as many times less,
+and budgets are shares of the experts, so that hit rates are those of the whole model.
+"""
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ebbtide.engine import messages as m
+from ebbtide.engine import runtime as engine_runtime
+from tests.gpu.ground import Ground
+from tests.gpu.model_file import bytes_of, write_model
+from tests.gpu.shapes import OLMOE, QWEN, STARTER, ModelShape, tiny
+from tests.helpers.in_process import TEXT, generate, load, of, run
+
+LAYERS = {STARTER.name: 30, OLMOE.name: 4, QWEN.name: 4}
+"""As many as can be written, packed and loaded several times in a minute or two."""
+CARDS_GB = (8, 12, 16, 24)
+BESIDE_EXPERTS_GB = 1.5
+"""Of a card: context, workspace, keys and values."""
+
+
+class Answer(NamedTuple):
+    """What a load and two answers came to; speeds and rates are the second's, with the experts of the first
+    in place.
+    """
+
+    loaded: m.Loaded
+    first: m.Finished
+    second: m.Finished
+
+
+def check_starter(ground: Ground) -> None:
+    """See `check_model`."""
+    check_model(ground, STARTER)
+
+
+def check_olmoe(ground: Ground) -> None:
+    """See `check_model`."""
+    check_model(ground, OLMOE)
+
+
+def check_qwen(ground: Ground) -> None:
+    """See `check_model`."""
+    check_model(ground, QWEN)
+
+
+def check_model(ground: Ground, model: ModelShape) -> None:
+    """Write a model of this shape, load it at several budgets on the card and once on the processor."""
+    engine_runtime.find_place = ground.find_place  # type: ignore[attr-defined]
+    shape = tiny(model) if ground.dry else model
+    layers = 1 if ground.dry else LAYERS[model.name]
+    path = ground.folder / f"{model.name}.gguf"
+    size = write_model(path, shape, layers, ground.seed)
+    ground.row("file", size / 1e9, "GB", note=f"{layers} of {shape.layers} layers, random weights, Q4_0")
+    try:
+        _budgets(ground, shape, path)
+        with ground.case("processor"):
+            _processor(ground, path)
+        with ground.case("other arms"):
+            ground.row("static layer offload, CPU split", note="not measured: not in this version")
+    finally:
+        path.unlink()
+
+
+def _budgets(ground: Ground, model: ModelShape, path: Path) -> None:
+    wanted: list[int] | None = None
+    for name, budget in _arms(ground, model):
+        if ground.left_s < 10 and not ground.dry:
+            ground.row(name, passed=False, note=f"left out: {ground.left_s:.0f} s are left")
+            continue
+        with ground.case(name):
+            answer = _answer(ground, path, budget=budget)
+            tokens = answer.second.token_ids
+            wanted = wanted or tokens
+            _tell(
+                ground,
+                name,
+                answer,
+                tokens == wanted and answer.first.token_ids == wanted[: len(answer.first.token_ids)],
+            )
+
+
+def _arms(ground: Ground, model: ModelShape) -> Iterator[tuple[str, str]]:
+    """(what it is called, --budget)"""
+    percents = ((100, 0) if ground.part == STARTER.name else (0,)) if ground.dry else (100, 50, 25, 0)
+    for percent in percents:
+        yield f"{percent} % of experts", f"{percent}%"
+    if ground.dry:
+        return
+    experts_gb = (bytes_of(model, model.layers) - bytes_of(model, 0)) / 1e9
+    dense_gb = bytes_of(model, 0) / 1e9
+    for card in CARDS_GB:
+        held = 100 * (card - BESIDE_EXPERTS_GB - dense_gb) / experts_gb
+        if held < 100:
+            yield f"as on {card} GB", f"{held:.0f}%"
+
+
+def _tell(ground: Ground, name: str, answer: Answer, same: bool) -> None:
+    second, memory = answer.second, answer.second.memory
+    ground.row(f"{name}, tokens", float(len(second.token_ids)), "tokens", goal="as at 100 %", passed=same)
+    ground.row(f"{name}, decode", second.timings.decode_tok_s, "tok/s")
+    ground.row(
+        f"{name}, prefill", second.timings.prefill_tok_s, "tok/s", note=f"{second.usage.prompt} tokens"
+    )
+    paged = memory.bytes_paged_in / 1e6
+    ground.row(f"{name}, hit rate", 100 * memory.expert_hit_rate, "%", note=f"{paged:.1f} MB from the file")
+    is_within = memory.peak_bytes <= memory.budget_bytes
+    note = f"loaded in {answer.loaded.load_s:.1f} s"
+    budget = memory.budget_bytes / 2**20
+    goal = f"<= {budget:.0f}"
+    ground.row(f"{name}, peak", memory.peak_bytes / 2**20, "MiB", goal=goal, passed=is_within, note=note)
+
+
+def _processor(ground: Ground, path: Path) -> None:
+    answer = _answer(ground, path, budget="100%", device="cpu")
+    note = f"{answer.loaded.threads} threads, {answer.loaded.isa}"
+    ground.row("processor, decode", answer.second.timings.decode_tok_s, "tok/s", note=note)
+    ground.row("processor, prefill", answer.second.timings.prefill_tok_s, "tok/s")
+
+
+def _answer(ground: Ground, path: Path, **options: Any) -> Answer:
+    """Load, answer, forget the prompt, answer again. Raises RuntimeError for what the engine refuses."""
+    text = "d" if ground.dry else TEXT[:300]
+    sampling = m.Sampling(temperature=1.0, seed=ground.seed)
+    first, second = (
+        generate(number, text=text, max_tokens=2 if ground.dry else tokens, sampling=sampling)
+        for number, tokens in ((1, 16), (2, 64))
+    )
+    everything: dict[str, Any] = {"ctx": 32 if ground.dry else 1024, "pack": "no" if ground.dry else "yes"}
+    everything |= {"device": "auto" if ground.dry else "cuda:0", "threads": 2 if ground.dry else 0} | options
+    again = () if ground.dry else (m.Clear(), second)
+    events = run(load(path, **everything), first, *again)
+    for failed in of(events, m.Failed):
+        raise RuntimeError(f"{failed.message} {failed.hint}\n{failed.detail}")
+    gc.collect()
+    answers = of(events, m.Finished)
+    return Answer(of(events, m.Loaded)[0], answers[0], answers[-1])
