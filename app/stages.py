@@ -1,6 +1,7 @@
 """What a long piece of work is doing, in words: names that other parts give to stages of their progress."""
 
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.sentences import sentence
 from ebbtide.engine.sizes import format_bytes
 
 _WORDS = {
@@ -15,7 +16,7 @@ LEAST_SHOWN_BYTES = 1 << 20
 
 def stage_words(stage: str) -> str:
     """The stage as a person reads it."""
-    return _WORDS.get(stage, safe_line(stage))
+    return _WORDS.get(stage) or sentence(safe_line(stage))
 
 
 def of_total(total: int) -> str:

@@ -103,6 +103,7 @@ class EngineEvents:
         self._session.answer.content.end()
         await screen.turns.sync()
         await screen.transcript.draw()
+        screen.area.recount()  # the chat is longer now: what is being written may not fit any more
         collect_if_due()
         screen.set_timer(COLLECT_AFTER_S, self._collect)
         if note:

@@ -144,6 +144,16 @@ async def test_a_prompt_that_does_not_fit_says_so_before_it_is_sent() -> None:
         await shown(pilot, "55 tokens: the context has room for 52", "context 8 + 55 / 60 too long")
 
 
+async def test_a_prompt_that_fits_no_more_after_an_answer_says_so() -> None:
+    script = Script(ctx=60, answer="word " * 20, token_delay_s=0.02)
+    async with chat_app(script).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "hello")
+        await until(pilot, lambda: screen_of(pilot).session.busy)
+        prompt_of(pilot).text = "x" * 45
+        await shown(pilot, "45 tokens: the context has room for 38")
+
+
 async def test_the_context_can_be_changed_but_not_beyond_the_model() -> None:
     async with chat_app(Script(model_ctx=8192)).run_test(size=(100, 40)) as pilot:
         await ready(pilot)
