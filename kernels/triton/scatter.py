@@ -22,13 +22,14 @@ def scatter(staged: int, pages: int, page_bytes: int, device: torch.device) -> N
         raise ValueError(f"pages of {page_bytes} bytes at {staged:#x} cannot be copied in vectors")
     if pages == 0 or page_bytes == 0:
         return
-    with _on(device):
+    with on_device(device):
         scatter_kernel[(triton.cdiv(page_bytes, PIECE_BYTES), pages)](
             staged, staged + pages * page_bytes, page_bytes, VECTORS=PIECE_BYTES // VECTOR_BYTES, num_warps=4
         )
 
 
-def _on(device: torch.device) -> AbstractContextManager[object]:
+def on_device(device: torch.device) -> AbstractContextManager[object]:
+    """Launches inside go to the current stream of that card, if it is one."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
