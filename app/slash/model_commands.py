@@ -51,7 +51,7 @@ def refuse_too_small(wish: str, loaded: Loaded | None) -> None:
     least = loaded.smallest_budget_bytes if loaded is not None else 0
     if budget.kind == "bytes" and budget.value < least:
         raise FitError(
-            f"A budget of {wish} is too small for this model.",
+            f"/budget {wish} is too small for this model.",
             hint=f"Write /budget {mib(least)} or more. The model stays loaded as it was.",
         )
 
