@@ -7,13 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import msgspec
 import psutil
 import pytest
 
-from tests.helpers import fake_ebbtide
+from ebbtide.app.paths import find_paths
+from ebbtide.engine.endpoint import Endpoint
+from ebbtide.engine.hub import Hub
+from tests.helpers import fake_ebbtide, panel_states
 from tests.helpers.fake_engine import Script
 from tests.helpers.waiting import wait_for_end, wait_until
 
@@ -121,3 +125,19 @@ def test_while_it_is_about_to_start(model: str, start: Start) -> None:
     os.close(terminal)
     os.waitpid(pid, 0)
     wait_for_end(family[1:])
+
+
+@START
+def test_a_viewer_ends_with_its_terminal(start: Start, home: Path) -> None:
+    hub = Hub(BytesIO())
+    for event in (panel_states.loaded(), panel_states.residency(30, 8), panel_states.machine()):
+        hub.emit(event)
+    endpoint = Endpoint(find_paths().engines, os.getpid(), hub.frame, lambda watch: None)
+    try:
+        pid, terminal = start(Script(), "top")
+        read_until(terminal, b"q quits")
+        os.close(terminal)
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 143
+    finally:
+        endpoint.close()
