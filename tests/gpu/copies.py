@@ -3,17 +3,22 @@
 import ctypes
 import statistics
 import time
+from collections.abc import Callable
 from functools import partial
 
 import torch
 
-from ebbtide.engine.device.place import Place
+from ebbtide.engine.device.emulate import Emulation
+from ebbtide.engine.device.place import Place, emulated
 from tests.gpu.ground import Ground
-from tests.gpu.shapes import MODELS, tiny
+from tests.gpu.shapes import MODELS, QWEN, tiny
 from tests.gpu.timing import Call, copy_rate, seconds
 
 SLOTS = 8
 """As the engine has."""
+EMULATED_GB_S = 3.0, 12.0
+SLOWEST = 0.9
+"""Of an emulated rate."""
 
 
 def check_copies(ground: Ground) -> None:
@@ -25,6 +30,8 @@ def check_copies(ground: Ground) -> None:
                 _host_copy(ground, size, pinned)
     with ground.case("blocks"):
         _blocks(ground)
+    with ground.case("an emulated slot"):
+        _emulated(ground)
 
 
 def _host_copy(ground: Ground, size: int, pinned: bool) -> None:
@@ -48,8 +55,31 @@ def _blocks(ground: Ground) -> None:
     place.close()
 
 
+def _emulated(ground: Ground) -> None:
+    """Blocks of a Qwen3-30B's size as in a slower slot: never faster, and hardly slower."""
+    layout, _ = (tiny(QWEN) if ground.dry else QWEN).expert("Q4_0")
+    for rate in EMULATED_GB_S:
+        place, notice = ground.find_place("auto" if ground.dry else "cuda:0")
+        if place is None:
+            raise RuntimeError(notice or "no card")
+        there = emulated(place, Emulation(pcie_bytes_per_s=int(rate * 1e9)))
+        send, nbytes = _sender(ground, there, layout.page_count, layout.page_bytes)
+        found = nbytes / _wall(partial(send, False), 1 if ground.dry else 9) / 1e9
+        goal = "" if ground.dry else f"{SLOWEST * rate:.1f} to {rate}"
+        passed = None if ground.dry else SLOWEST * rate <= found <= rate
+        ground.row(f"copies at {rate} GB/s, emulated", found, "GB/s", goal=goal, passed=passed)
+        there.close()
+
+
 def _block(ground: Ground, place: Place, name: str, pages: int, page_bytes: int) -> None:
-    """One copy of a block and its addresses, then a scatter; `SLOTS` of them behind each other."""
+    send, sent = _sender(ground, place, pages, page_bytes)
+    for scatter, how in ((False, "copies alone"), (True, "with scatter")):
+        taken = _wall(partial(send, scatter), 1 if ground.dry else 9)
+        ground.row(f"{name}, {how}", sent / taken / 1e9, "GB/s")
+
+
+def _sender(ground: Ground, place: Place, pages: int, page_bytes: int) -> tuple[Callable[[bool], None], int]:
+    """(sends blocks and waits: one copy of a block and its addresses each, then perhaps a scatter; bytes)"""
     lanes = place.lanes
     nbytes = pages * page_bytes
     slots = 1 if ground.dry else SLOTS
@@ -67,9 +97,7 @@ def _block(ground: Ground, place: Place, name: str, pages: int, page_bytes: int)
                 lanes.scatter(slot, pages, page_bytes)
         lanes.copied().wait()
 
-    for scatter, how in ((False, "copies alone"), (True, "with scatter")):
-        taken = _wall(partial(send, scatter), 1 if ground.dry else 9)
-        ground.row(f"{name}, {how}", slots * nbytes / taken / 1e9, "GB/s")
+    return send, slots * nbytes
 
 
 def _wall(call: Call, rounds: int) -> float:

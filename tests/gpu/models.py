@@ -11,14 +11,18 @@ from typing import Any, NamedTuple
 
 from ebbtide.engine import messages as m
 from ebbtide.engine import runtime as engine_runtime
+from ebbtide.engine.memory.budget import headroom_bytes
 from tests.gpu.ground import Ground
 from tests.gpu.model_file import bytes_of, write_model
+from tests.gpu.rows import shown
 from tests.gpu.shapes import OLMOE, QWEN, STARTER, ModelShape, tiny
 from tests.helpers.in_process import TEXT, generate, load, of, run
 
 LAYERS = {STARTER.name: 30, OLMOE.name: 4, QWEN.name: 4}
 """As many as can be written, packed and loaded several times in a minute or two."""
 CARDS_GB = (8, 12, 16, 24)
+PCIE_GB_S = {"PCIe 3": 12, "PCIe 4": 24, "PCIe 5": 48}
+"""What sixteen lanes give."""
 BESIDE_EXPERTS_GB = 1.5
 """Of a card: context, workspace, keys and values."""
 
@@ -58,6 +62,8 @@ def check_model(ground: Ground, model: ModelShape) -> None:
     ground.row("file", size / 1e9, "GB", note=f"{layers} of {shape.layers} layers, random weights, Q4_0")
     try:
         _budgets(ground, shape, path)
+        with ground.case("a card made smaller"):
+            _smaller(ground, path)
         with ground.case("processor"):
             _processor(ground, path)
         with ground.case("other arms"):
@@ -68,12 +74,12 @@ def check_model(ground: Ground, model: ModelShape) -> None:
 
 def _budgets(ground: Ground, model: ModelShape, path: Path) -> None:
     wanted: list[int] | None = None
-    for name, budget in _arms(ground, model):
+    for name, options in _arms(ground, model):
         if ground.left_s < 10 and not ground.dry:
             ground.row(name, passed=False, note=f"left out: {ground.left_s:.0f} s are left")
             continue
         with ground.case(name):
-            answer = _answer(ground, path, budget=budget)
+            answer = _answer(ground, path, **options)
             tokens = answer.second.token_ids
             wanted = wanted or tokens
             _tell(
@@ -84,11 +90,11 @@ def _budgets(ground: Ground, model: ModelShape, path: Path) -> None:
             )
 
 
-def _arms(ground: Ground, model: ModelShape) -> Iterator[tuple[str, str]]:
-    """(what it is called, --budget)"""
+def _arms(ground: Ground, model: ModelShape) -> Iterator[tuple[str, dict[str, str]]]:
+    """(what it is called, options of the load)"""
     percents = ((100, 0) if ground.part == STARTER.name else (0,)) if ground.dry else (100, 50, 25, 0)
     for percent in percents:
-        yield f"{percent} % of experts", f"{percent}%"
+        yield f"{percent} % of experts", {"budget": f"{percent}%"}
     if ground.dry:
         return
     experts_gb = (bytes_of(model, model.layers) - bytes_of(model, 0)) / 1e9
@@ -96,7 +102,10 @@ def _arms(ground: Ground, model: ModelShape) -> Iterator[tuple[str, str]]:
     for card in CARDS_GB:
         held = 100 * (card - BESIDE_EXPERTS_GB - dense_gb) / experts_gb
         if held < 100:
-            yield f"as on {card} GB", f"{held:.0f}%"
+            for generation, rate in PCIE_GB_S.items():
+                if generation == "PCIe 4" or card == CARDS_GB[0]:
+                    options = {"budget": f"{max(held, 0):.0f}%", "emulate": f"pcie={rate}GB/s"}
+                    yield f"as on {card} GB, {generation}", options
 
 
 def _tell(ground: Ground, name: str, answer: Answer, same: bool) -> None:
@@ -110,9 +119,30 @@ def _tell(ground: Ground, name: str, answer: Answer, same: bool) -> None:
     ground.row(f"{name}, hit rate", 100 * memory.expert_hit_rate, "%", note=f"{paged:.1f} MB from the file")
     is_within = memory.peak_bytes <= memory.budget_bytes
     note = f"loaded in {answer.loaded.load_s:.1f} s"
-    budget = memory.budget_bytes / 2**20
-    goal = f"<= {budget:.0f}"
+    goal = f"<= {shown(memory.budget_bytes / 2**20)}"
     ground.row(f"{name}, peak", memory.peak_bytes / 2**20, "MiB", goal=goal, passed=is_within, note=note)
+
+
+def _smaller(ground: Ground, path: Path) -> None:
+    """A card that looks as if it had less memory: that is kept to, and said."""
+    whole = _loaded(ground, path, budget="auto")
+    wanted = (whole.memory.budget_bytes + whole.smallest_budget_bytes) // 2
+    place, _ = ground.find_place("auto")
+    assert place is not None
+    held = place.total_bytes - place.free_bytes - place.overhead_bytes
+    place.close()
+    size = wanted + held + headroom_bytes(wanted + held)
+    loaded = _loaded(ground, path, budget="auto", emulate=f"vram={size}")
+    budget, without = loaded.memory.budget_bytes, whole.memory.budget_bytes >> 20
+    is_said = any("Emulated" in notice for notice in loaded.notices)
+    ground.row(
+        f"budget on {size / 1e9:.2f} GB, emulated",
+        budget / 2**20,
+        "MiB",
+        goal="less, and said",
+        passed=is_said and loaded.smallest_budget_bytes <= budget < whole.memory.budget_bytes,
+        note=f"{without} without; {loaded.isa}",
+    )
 
 
 def _processor(ground: Ground, path: Path) -> None:
@@ -122,20 +152,31 @@ def _processor(ground: Ground, path: Path) -> None:
     ground.row("processor, prefill", answer.second.timings.prefill_tok_s, "tok/s")
 
 
+def _loaded(ground: Ground, path: Path, **options: Any) -> m.Loaded:
+    """Load, and no more."""
+    loaded: m.Loaded = _events(ground, path, options)[0]
+    return loaded
+
+
 def _answer(ground: Ground, path: Path, **options: Any) -> Answer:
-    """Load, answer, forget the prompt, answer again. Raises RuntimeError for what the engine refuses."""
+    """Load, answer, forget the prompt, answer again."""
     text = "d" if ground.dry else TEXT[:300]
     sampling = m.Sampling(temperature=1.0, seed=ground.seed)
     first, second = (
         generate(number, text=text, max_tokens=2 if ground.dry else tokens, sampling=sampling)
         for number, tokens in ((1, 16), (2, 64))
     )
+    again = () if ground.dry else (m.Clear(), second)
+    loaded, *answers = _events(ground, path, options, first, *again)
+    return Answer(loaded, answers[0], answers[-1])
+
+
+def _events(ground: Ground, path: Path, options: dict[str, Any], *commands: m.Command) -> list[Any]:
+    """What came of a load and commands: `Loaded`, then each `Finished`. Raises RuntimeError for a refusal."""
     everything: dict[str, Any] = {"ctx": 32 if ground.dry else 1024, "pack": "no" if ground.dry else "yes"}
     everything |= {"device": "auto" if ground.dry else "cuda:0", "threads": 2 if ground.dry else 0} | options
-    again = () if ground.dry else (m.Clear(), second)
-    events = run(load(path, **everything), first, *again)
+    events = run(load(path, **everything), *commands)
     for failed in of(events, m.Failed):
         raise RuntimeError(f"{failed.message} {failed.hint}\n{failed.detail}")
     gc.collect()
-    answers = of(events, m.Finished)
-    return Answer(of(events, m.Loaded)[0], answers[0], answers[-1])
+    return of(events, m.Loaded) + of(events, m.Finished)

@@ -1,12 +1,17 @@
-"""The KV cache's kernels on a card: writing pages, and attention to pages of both formats."""
+"""The KV cache's kernels on a card: writing, sealing and checking pages, attention to both formats."""
 
 import numpy as np
 import torch
 
 from ebbtide.kernels.ops import KvLayout
 from ebbtide.kernels.reference.kv import kv_write as write_reference
+from ebbtide.kernels.reference.seal import seal as seal_reference
+from ebbtide.kernels.reference.tags import check_tags as tags_reference
+from ebbtide.kernels.sealed import SEALED
 from ebbtide.kernels.triton.attention import attention, attention_floats
 from ebbtide.kernels.triton.kv import kv_write
+from ebbtide.kernels.triton.seal import seal
+from ebbtide.kernels.triton.tags import check_tags
 from tests.gpu.ground import Ground
 from tests.gpu.judge import Judge
 from tests.helpers.on_card import MovedStore, moved_store
@@ -21,6 +26,10 @@ def check_paged(ground: Ground) -> None:
     """Pages written, and attended to: alone, a few rows, a prompt's; BF16 and FP8."""
     with Judge(ground, "kv write") as judge:
         _write(ground, judge)
+    with Judge(ground, "seal") as judge:
+        _seal(ground, judge)
+    with Judge(ground, "tags") as judge:
+        _tags(ground, judge)
     for name, shape in [("small", (2, 1, 16, 8))] if ground.dry else SHAPES.items():
         for sealed in (False, True):
             with Judge(ground, f"attention {name} {'FP8' if sealed else 'BF16'}") as judge:
@@ -42,6 +51,50 @@ def _write(ground: Ground, judge: Judge) -> None:
             kv_write(sent[0], sent[1], sent[2], there.table(), layout, fault)
             judge.true("a fault", fault.item() == 0)
             judge.same(f"{rows} rows", torch.from_numpy(there.bytes()), torch.from_numpy(wanted.bytes()))
+
+
+def _seal(ground: Ground, judge: Judge) -> None:
+    """Vectors of very different sizes, one of them without numbers."""
+    rng = np.random.default_rng(ground.seed + 2)
+    for heads, dim, tokens in [(1, 16, 8)] if ground.dry else [(3, 64, 48), (16, 128, 8), (4, 128, 24)]:
+        layout, count = KvLayout(heads, dim, tokens), 8 * tokens
+        sizes = 10.0 ** rng.uniform(-6, 6, (2, count, heads, 1))
+        k, v = (rng.standard_normal((2, count, heads, dim)) * sizes).astype(np.float32)
+        k[5, 0, 3] = np.inf
+        wanted, got = (SealedStore(layout, count, seed=ground.seed) for _ in range(2))
+        for store in (wanted, got):
+            store.fill(k, v)
+        sources, targets = wanted.pairs([0, 2, 3])
+        seal_reference(sources, targets, layout, wanted.pages, wanted.sidecar)
+        there = moved_store(got, ground.device)
+        beside = there.table((targets + SEALED).astype(np.int32), may_seal=True).scales
+        fault = torch.zeros(1, dtype=torch.int32, device=ground.device)
+        assert beside is not None
+        seal(there.table(sources).pages, there.table(targets).pages, beside, layout, fault)
+        judge.true("a fault", fault.item() == 0)
+        judge.same(
+            f"{heads} heads of {dim}", torch.from_numpy(there.bytes()), torch.from_numpy(wanted.bytes())
+        )
+
+
+def _tags(ground: Ground, judge: Judge) -> None:
+    """Thousands of pages of several requests, some with another tag, some that do not exist."""
+    rng = np.random.default_rng(ground.seed + 3)
+    count = 600 if ground.dry else 60000
+    tags = rng.integers(1, 1 << 62, count // 2)
+    page_ids = rng.integers(0, len(tags), count).astype(np.int32)
+    expected = tags[page_ids]
+    spoiled = rng.random(count) < 0.01
+    expected[spoiled] ^= 1 << rng.integers(0, 62, int(spoiled.sum()))
+    page_ids[rng.random(count) < 0.001] = len(tags)
+    requests = rng.integers(0, 5, count).astype(np.int32)
+    arrays = tags, page_ids, expected, requests, np.full(count, 7, np.uint8), np.arange(5, dtype=np.int32)
+    given = [torch.from_numpy(array.copy()).to(ground.device) for array in arrays]
+    check_tags(given[0], given[1], given[2], given[3], given[4], given[5])
+    tags_reference(*arrays)
+    judge.true("none was wrong", bool(arrays[4].any()))
+    for name, place in (("bad", 4), ("faults", 5)):
+        judge.same(name, given[place], torch.from_numpy(arrays[place]))
 
 
 def _attend(ground: Ground, judge: Judge, shape: tuple[int, int, int, int], sealed: bool) -> None:
