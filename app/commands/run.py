@@ -64,7 +64,7 @@ def run(
             sampling=sampling,
             stop=[whole_text(text) for text in stop],
         )
-        finished = _answer_json(session, request) if as_json else _answer_text(session, request)
+        finished = _answer_json(session, request, load.emulate) if as_json else _answer_text(session, request)
     raise_for(finished)
 
 
@@ -97,22 +97,26 @@ def _answer_text(session: Session, request: Generate) -> Finished:
             show("\n")
 
 
-def _answer_json(session: Session, request: Generate) -> Finished:
+def _answer_json(session: Session, request: Generate, emulated: str) -> Finished:
     """Print one object at the end; a request that was interrupted or failed prints what it had."""
     try:
         finished = session.generate(request)
     except (*STOPPING, EbbtideError):
         if session.unfinished is not None:
-            print(as_json_line(session.unfinished), flush=True)
+            print(as_json_line(session.unfinished, emulated), flush=True)
         raise
-    print(as_json_line(finished), flush=True)
+    print(as_json_line(finished, emulated), flush=True)
     return finished
 
 
-def as_json_line(finished: Finished) -> str:
-    """The object of `run --json`; escapes keep control characters off the terminal."""
+def as_json_line(finished: Finished, emulated: str = "") -> str:
+    """The object of `run --json`; escapes keep control characters off the terminal.
+
+    Figures of a card that was made to look smaller or slower say so: `emulated` is what --emulate was given.
+    """
     return json.dumps(
-        {
+        ({"emulated": emulated} if emulated else {})
+        | {
             "text": finished.text,
             "token_ids": finished.token_ids,
             "finish_reason": finished.finish_reason,

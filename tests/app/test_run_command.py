@@ -123,6 +123,14 @@ def test_control_characters_do_not_reach_the_terminal(cli: Cli, model: str) -> N
     assert "\x1b" not in result.err
 
 
+def test_json_says_that_a_card_was_emulated(cli: Cli, model: str) -> None:
+    wish = "vram=8GB,pcie=12GB/s"
+    out = cli("run", model, "-p", "hi", "--json", "--emulate", wish).out
+    assert json.loads(out)["emulated"] == wish
+    out = cli("run", model, "-p", "hi", "--json", "--emulate", wish, script=Script(die_after_tokens=2)).out
+    assert json.loads(out)["emulated"] == wish
+
+
 def test_json_escapes_control_characters_and_keeps_them(cli: Cli, model: str) -> None:
     out = cli("run", model, "-p", "hi", "--json", script=Script(answer="\x1b[31m\x9b")).out
     assert out.isascii() and out.isprintable() is False and "\x1b" not in out
