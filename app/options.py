@@ -101,7 +101,9 @@ _BUDGET = click.option(
 )
 _THREADS = click.option("--threads", type=click.IntRange(0, 1024), help="Compute threads; 0 = automatic.")
 _ISA = click.option(
-    "--isa", type=click.Choice(["auto", "avx512", "avx2", "portable", "reference"]), help="Instruction set."
+    "--isa",
+    type=click.Choice(["auto", "amx", "avx512", "avx2", "portable", "reference"]),
+    help="Instruction set.",
 )
 _DEVICE = click.option(
     "--device", metavar="auto|cpu|cuda:N", help="Where it computes: a card, or the processor."

@@ -44,11 +44,13 @@ MSVC_FLAGS = ("/nologo", "/std:c++17", "/O2", "/EHsc", "/MD", "/utf-8", "/fp:pre
 # GCC 12 calls its own AVX-512 intrinsics maybe-uninitialised; clang does not know that warning's name.
 QUIET = ("-Wno-uninitialized", "-Wno-maybe-uninitialized", "-Wno-unknown-warning-option")
 AVX512 = ("f", "bw", "vl", "dq", "vbmi", "vnni")
+UNIX_AVX512 = (*(f"-mavx512{part}" for part in AVX512), "-mfma", "-mf16c", *QUIET)
 UNIX_ISA_FLAGS = {
     "avx2": ("-mavx2", "-mfma", "-mf16c"),
-    "avx512": (*(f"-mavx512{part}" for part in AVX512), "-mfma", "-mf16c", *QUIET),
+    "avx512": UNIX_AVX512,
+    "amx": (*UNIX_AVX512, "-mamx-tile", "-mamx-int8"),
 }
-MSVC_ISA_FLAGS = {"avx2": ("/arch:AVX2",), "avx512": ("/arch:AVX512",)}
+MSVC_ISA_FLAGS = {"avx2": ("/arch:AVX2",), "avx512": ("/arch:AVX512",), "amx": ("/arch:AVX512",)}
 X86_NAMES = {"x86_64", "amd64"}
 
 

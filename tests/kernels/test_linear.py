@@ -92,6 +92,22 @@ def test_a_row_has_the_same_bits_in_any_company(isa: str, cols: int) -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(("name", "width"), WIDTHS)
+def test_a_tile_of_rows_has_the_bits_of_each_alone(isa: str, name: str, width: int) -> None:
+    """All formats and widths; 16 rows and 3 more, which is a full tile of a matrix unit and a part of one."""
+    rng = np.random.default_rng(300 + width)
+    form = FORMATS[name]
+    layout = block_layout([MatrixShape(40, cols_for(form, 1100), form)], page_bytes=4096, floor_planes=1)
+    table = scattered_table(layout, rng, [width])
+    x = random_x(rng, 19, layout.cols)
+    x[4] = np.abs(x[4]).max()  # the largest activation there is, in every column
+    x[5] = -x[4]
+    out = run(isa, 2, x, table)
+    for row in (0, 4, 5, 15, 16, 18):
+        assert run(isa, 1, x[row : row + 1], table).tobytes() == out[row : row + 1].tobytes(), row
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("page_bytes", [4096, 3 * 4096, 7 * 4096])
 @pytest.mark.parametrize("names", [("Q8_0",), ("Q4_K", "Q6_K"), ("Q5_1", "Q4_0", "G8")])
 def test_pages_anywhere_give_the_bits_of_one_piece(isa: str, page_bytes: int, names: tuple[str, ...]) -> None:

@@ -7,6 +7,8 @@ using namespace eb;
 EB_API int eb_best_isa() { return static_cast<int>(best_isa()); }
 
 EB_API Context* eb_create(int isa, int threads, int spin_us) {
+  // Asking is what gives this process the right to use the tiles.
+  if (static_cast<Isa>(isa) == Isa::amx && best_isa() != Isa::amx) return nullptr;
   return new (std::nothrow) Context(static_cast<Isa>(isa), threads, spin_us);
 }
 

@@ -7,6 +7,10 @@
 #elif defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace eb {
 
@@ -46,6 +50,20 @@ uint64_t saved_states() {
 
 constexpr bool all(uint64_t word, uint64_t bits) { return (word & bits) == bits; }
 
+// Whether this process may use the tiles of AMX. Linux saves their 8 KiB for a thread only once it has been asked to.
+bool may_use_tiles(const Registers& leaf7, uint64_t states) {
+#if defined(__linux__)
+  constexpr uint32_t kTile = 1u << 24, kInt8 = 1u << 25;
+  constexpr uint64_t kTileStates = 0x60000;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return all(leaf7.d, kTile | kInt8) && all(states, kTileStates) &&
+         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  (void)leaf7, (void)states;
+  return false;
+#endif
+}
+
 }  // namespace
 
 Isa best_isa() {
@@ -59,7 +77,8 @@ Isa best_isa() {
   constexpr uint32_t kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
   constexpr uint32_t kVbmi = 1u << 1, kVnni = 1u << 11;
   const bool wide = all(leaf7.b, kF | kDq | kBw | kVl) && all(leaf7.c, kVbmi | kVnni) && all(states, kZmm);
-  return wide ? Isa::avx512 : Isa::avx2;
+  if (!wide) return Isa::avx2;
+  return may_use_tiles(leaf7, states) ? Isa::amx : Isa::avx512;
 }
 #else
 Isa best_isa() { return Isa::portable; }

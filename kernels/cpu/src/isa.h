@@ -1,4 +1,5 @@
-// Which instruction set a translation unit is built for. Files *_avx2.cpp and *_avx512.cpp get the compiler flags.
+// Which instruction set a translation unit is built for. Files *_avx2.cpp,
+// *_avx512.cpp and *_amx.cpp get the compiler flags.
 //
 // Code that is compiled once per instruction set lives in headers, inside `namespace eb { namespace EB_ISA { ... } }`,
 // and everything in it has internal linkage or that namespace's name: the linker must never pick the AVX2 copy of an
@@ -17,7 +18,8 @@
 
 namespace eb {
 
-enum class Isa : int { portable = 0, avx2 = 1, avx512 = 2 };
+// amx: AVX-512 with a unit for matrices.
+enum class Isa : int { portable = 0, avx2 = 1, avx512 = 2, amx = 3 };
 
 // The best instruction set that this processor and operating system can run and this library holds.
 Isa best_isa();

@@ -41,6 +41,8 @@ struct Arrays {
   ScratchSet scratch;
   size_t value_count;
   float* values;  // per worker: gate, then up, of some items
+  int32_t* tiles = nullptr;  // [experts]: the first packed tile of each
+  PackedRows packed_inputs, packed_hidden;
 
   Arrays(Carver& carver, const Context& context, const Moe& call)
       : pairs(carver, call.gate_up.blocks, call.pairs()),
@@ -52,13 +54,23 @@ struct Arrays {
         hiddens(carver.take<const ActGroup*>(call.pairs())),
         scratch(carver, context, std::max(call.cols(), call.hidden()), call.rows),
         value_count(size_t{2 * kGroupCols} * std::max(call.rows, call.hidden_groups())),
-        values(carver.take<float>(value_count * static_cast<size_t>(context.pool.threads()))) {}
+        values(carver.take<float>(value_count * static_cast<size_t>(context.pool.threads()))) {
+    if (!Kernels(context.isa).packs(call.pairs())) return;
+    // Every expert that is packed has a tile that may not be full.
+    const int most_packed = std::min(call.gate_up.blocks, call.pairs() / kLeastMatrixRows);
+    const size_t count = static_cast<size_t>(call.pairs() / kMatrixRows + most_packed);
+    tiles = carver.take<int32_t>(call.gate_up.blocks);
+    packed_inputs.groups = call.cols() / kGroupCols;
+    packed_inputs.data = carver.take<PackedGroup>(count * packed_inputs.groups);
+    packed_hidden.groups = call.hidden_groups();
+    packed_hidden.data = carver.take<PackedGroup>(count * packed_hidden.groups);
+  }
 };
 
 class MoeRun {
  public:
   MoeRun(Context& context, const Moe& call, Arrays& arrays)
-      : context_(context), kernels_(linear_kernels(context.isa)), call_(call), arrays_(arrays) {}
+      : context_(context), kernels_(context.isa), call_(call), arrays_(arrays) {}
 
   int run() {
     prepare();
@@ -78,6 +90,32 @@ class MoeRun {
     }
     arrays_.up_chunks.fill(arrays_.pairs, experts, threads);
     arrays_.down_chunks.fill(arrays_.pairs, experts, threads);
+    if (arrays_.tiles != nullptr) pack_inputs();
+  }
+
+  void pack_inputs() {
+    const int experts = call_.gate_up.blocks;
+    int tile = 0;
+    for (int e = 0; e < experts; ++e) {
+      arrays_.tiles[e] = tile;
+      if (kernels_.packs(arrays_.pairs.of(e))) tile += PackedRows::tiles(arrays_.pairs.of(e));
+    }
+    parallel_for(context_.pool, experts, [&](int e, int) {
+      const Rows rows = rows_of(e, arrays_.inputs, arrays_.packed_inputs);
+      for (int r = 0; rows.packed.data != nullptr && r < rows.count; ++r)
+        for (int g = 0; g < rows.packed.groups; ++g) 
+          kernels_.matrix->pack(rows.row[r][g], rows.packed.at(r, g), r % kMatrixRows);
+    });
+  }
+
+  // The rows of an expert, which lie in `all` in the order of the pairs.
+  Rows rows_of(int expert, const ActGroup* const* all, PackedRows packed) const {
+    const int count = arrays_.pairs.of(expert);
+    if (arrays_.tiles != nullptr && kernels_.packs(count))
+      packed.data = packed.at(arrays_.tiles[expert] * kMatrixRows, 0);
+    else
+      packed.data = nullptr;
+    return {all + arrays_.pairs.start[expert], count, packed};
   }
 
   // Several items at a time where the rows are few, so that the strips of one view are read in order.
@@ -96,36 +134,39 @@ class MoeRun {
 
   // values[strip][pair of the expert][16] for the strips of `items` items.
   bool strips(Cursor& cursor, int expert, int begin, int items, int worker, float* values) {
-    const int start = arrays_.pairs.start[expert], count = arrays_.pairs.of(expert);
+    const Rows rows = rows_of(expert, arrays_.inputs, arrays_.packed_inputs);
     Scratch scratch = arrays_.scratch.of(worker);
     for (int i = 0; i < items * kItemStrips; ++i) {
-      scratch.acc = values + static_cast<int64_t>(i) * count * kStripRows;
-      if (!product(cursor, begin * kItemStrips + i, arrays_.inputs + start, count, scratch)) return false;
+      scratch.acc = values + static_cast<int64_t>(i) * rows.count * kStripRows;
+      if (!product(cursor, begin * kItemStrips + i, rows, scratch)) return false;
     }
     return true;
   }
 
   void activate(int expert, int begin, int item, const float* gate, const float* up) {
     const int start = arrays_.pairs.start[expert], count = arrays_.pairs.of(expert);
+    const PackedRows packed = rows_of(expert, arrays_.hiddens, arrays_.packed_hidden).packed;
     for (int r = 0; r < count; ++r) {
       float values[kGroupCols];
       for (int s = 0; s < kItemStrips; ++s) {
         const int64_t at = (static_cast<int64_t>(item * kItemStrips + s) * count + r) * kStripRows;
-        kernels_.glu(call_.activation, gate + at, up + at, kStripRows, values + s * kStripRows);
+        kernels_.strip.glu(call_.activation, gate + at, up + at, kStripRows, values + s * kStripRows);
       }
-      const int64_t row = static_cast<int64_t>(start + r) * call_.hidden_groups();
-      kernels_.quantise(values, kGroupCols, arrays_.hidden + row + begin + item);
+      ActGroup* to = arrays_.hidden + static_cast<int64_t>(start + r) * call_.hidden_groups() + begin + item;
+      kernels_.strip.quantise(values, kGroupCols, to);
+      if (packed.data != nullptr) kernels_.matrix->pack(*to, packed.at(r, begin + item), r % kMatrixRows);
     }
   }
 
   void down_chunk(int chunk, int worker) {
     const int expert = arrays_.down_chunks.expert[chunk], end = arrays_.down_chunks.end(chunk);
-    const int start = arrays_.pairs.start[expert], count = arrays_.pairs.of(expert);
+    const int start = arrays_.pairs.start[expert];
+    const Rows rows = rows_of(expert, arrays_.hiddens, arrays_.packed_hidden);
     const Scratch scratch = arrays_.scratch.of(worker);
     Cursor cursor(call_.down, expert, 0);
     for (int strip = arrays_.down_chunks.begin[chunk]; strip < end; ++strip) {
-      if (!product(cursor, strip, arrays_.hiddens + start, count, scratch)) return;
-      for (int r = 0; r < count; ++r) write(arrays_.pairs.pair[start + r], strip, scratch.acc + r * kStripRows);
+      if (!product(cursor, strip, rows, scratch)) return;
+      for (int r = 0; r < rows.count; ++r) write(arrays_.pairs.pair[start + r], strip, scratch.acc + r * kStripRows);
     }
   }
 
@@ -135,14 +176,14 @@ class MoeRun {
     std::copy(acc, acc + valid, call_.out + static_cast<int64_t>(pair) * out_cols + strip * kStripRows);
   }
 
-  bool product(Cursor& cursor, int strip, const ActGroup* const* rows, int count, const Scratch& scratch) {
-    if (strip_product(kernels_, cursor, strip, rows, count, scratch)) return true;
+  bool product(Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch) {
+    if (strip_product(kernels_, cursor, strip, rows, scratch)) return true;
     absent_.store(true);
     return false;
   }
 
   Context& context_;
-  const LinearKernels& kernels_;
+  const Kernels kernels_;
   const Moe& call_;
   Arrays& arrays_;
   std::atomic<bool> absent_{false};

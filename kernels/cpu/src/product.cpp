@@ -7,11 +7,19 @@ namespace eb {
 
 const LinearKernels& linear_kernels(Isa isa) {
 #if defined(__x86_64__) || defined(_M_X64)
-  if (isa == Isa::avx512) return kLinearAvx512;
+  if (isa >= Isa::avx512) return kLinearAvx512;
   if (isa == Isa::avx2) return kLinearAvx2;
 #endif
   (void)isa;
   return kLinearPortable;
+}
+
+const MatrixKernels* matrix_kernels(Isa isa) {
+#if defined(__linux__) && defined(__x86_64__)
+  if (isa == Isa::amx) return &kMatrixAmx;
+#endif
+  (void)isa;
+  return nullptr;
 }
 
 namespace {
@@ -64,13 +72,14 @@ bool one_row(const LinearKernels& kernels, const CodeBook& book, Cursor& cursor,
   return true;
 }
 
-bool expand_panel(const LinearKernels& kernels, const CodeBook& book, Cursor& cursor, int strip, int first, int groups,
-                  int16_t* codes) {
+// Hands `groups` groups of a strip to `expand(segment, group counted from the first)`.
+template <typename Expand>
+bool expand_panel(Cursor& cursor, int strip, int first, int groups, Expand expand) {
   Segment part;
   for (int g = 0; g < groups; g += part.groups) {
     if (!cursor.segment(strip, first + g, &part)) return false;
     part.groups = std::min(part.groups, groups - g);
-    kernels.expand(book, part, codes + g * kGroupCols * kStripRows);
+    expand(part, g);
   }
   return true;
 }
@@ -88,31 +97,63 @@ void panel_tiles(const LinearKernels& kernels, const CodeBook& book, int first, 
   }
 }
 
+bool with_vectors(const LinearKernels& kernels, const CodeBook& book, Cursor& cursor, int strip, const Rows& rows,
+                  const Scratch& scratch) {
+  const int all = cursor.view().groups();
+  for (int first = 0; first < all; first += kPanelGroups) {
+    const int groups = std::min(kPanelGroups, all - first);
+    const auto expand = [&](const Segment& part, int at) {
+      kernels.expand(book, part, scratch.codes + at * kGroupCols * kStripRows);
+    };
+    if (!expand_panel(cursor, strip, first, groups, expand)) return false;
+    panel_tiles(kernels, book, first, groups, rows.row, rows.count, scratch);
+  }
+  return true;
+}
+
+// Codes are bytes here: twice as many groups at a time.
+bool with_matrix(const MatrixKernels& kernels, const CodeBook& book, Cursor& cursor, int strip, const Rows& rows,
+                 const Scratch& scratch) {
+  int8_t* codes = reinterpret_cast<int8_t*>(scratch.codes);
+  const int all = cursor.view().groups(), panel = 2 * kPanelGroups;
+  bool is_there = true;
+  kernels.begin(book.form);
+  for (int first = 0; first < all && is_there; first += panel) {
+    const int groups = std::min(panel, all - first);
+    const auto expand = [&](const Segment& part, int at) {
+      kernels.expand(book, part, codes + at * kByteGroup);
+    };
+    is_there = expand_panel(cursor, strip, first, groups, expand);
+    if (is_there)
+      kernels.tiles(book, codes, first, groups, rows.packed, rows.count, scales_from(book, scratch, first),
+                    scratch.acc);
+  }
+  kernels.end();
+  return is_there;
+}
+
 }  // namespace
 
-bool strip_product(const LinearKernels& kernels, Cursor& cursor, int strip, const ActGroup* const* rows, int count,
-                   const Scratch& scratch) {
+bool strip_product(const Kernels& kernels, Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch) {
   const View& view = cursor.view();
   if (cursor.width() == 0) return false;
   const CodeBook book(view, cursor.width());
   const uint8_t* meta = cursor.meta(strip, scratch.meta);
   if (meta == nullptr) return false;
-  kernels.decode_scales(view.scale, meta, view.groups(), {scratch.s, scratch.m});
-  std::memset(scratch.acc, 0, sizeof(float) * kStripRows * static_cast<size_t>(count));
-  if (count == 1) return one_row(kernels, book, cursor, strip, rows[0], scratch);
-  for (int first = 0; first < view.groups(); first += kPanelGroups) {
-    const int groups = std::min(kPanelGroups, view.groups() - first);
-    if (!expand_panel(kernels, book, cursor, strip, first, groups, scratch.codes)) return false;
-    panel_tiles(kernels, book, first, groups, rows, count, scratch);
-  }
-  return true;
+  kernels.strip.decode_scales(view.scale, meta, view.groups(), {scratch.s, scratch.m});
+  std::memset(scratch.acc, 0, sizeof(float) * kStripRows * static_cast<size_t>(rows.count));
+  if (rows.count == 1) return one_row(kernels.strip, book, cursor, strip, rows.row[0], scratch);
+  if (rows.packed.data != nullptr) return with_matrix(*kernels.matrix, book, cursor, strip, rows, scratch);
+  return with_vectors(kernels.strip, book, cursor, strip, rows, scratch);
 }
 
-void quantise_rows(Context& context, const LinearKernels& kernels, const float* x, int64_t stride, int rows, int cols,
-                   ActGroup* out) {
+void quantise_rows(Context& context, const Kernels& kernels, const float* x, int64_t stride, int rows, int cols,
+                   ActGroup* out, const PackedRows& packed) {
   const int groups = cols / kGroupCols;
   const auto quantise = [&](int row, int) {
-    kernels.quantise(x + row * stride, cols, out + static_cast<int64_t>(row) * groups);
+    ActGroup* to = out + static_cast<int64_t>(row) * groups;
+    kernels.strip.quantise(x + row * stride, cols, to);
+    for (int g = 0; packed.data != nullptr && g < groups; ++g) kernels.matrix->pack(to[g], packed.at(row, g), row % kMatrixRows);
   };
   if (rows < 8)
     for (int row = 0; row < rows; ++row) quantise(row, 0);

@@ -4,10 +4,28 @@
 #include "block.h"
 #include "context.h"
 #include "linear_kernels.h"
+#include "matrix_kernels.h"
 
 namespace eb {
 
 constexpr int kPanelGroups = 16;  // groups of a strip that are expanded at a time: 16 KiB, half of a first-level cache
+
+// The kernels of an instruction set. `matrix` is null where it has no unit for matrices.
+struct Kernels {
+  const LinearKernels& strip;
+  const MatrixKernels* matrix;
+
+  explicit Kernels(Isa isa) : strip(linear_kernels(isa)), matrix(matrix_kernels(isa)) {}
+  // Whether so many rows are worth the matrix unit.
+  bool packs(int rows) const { return matrix != nullptr && rows >= kLeastMatrixRows; }
+};
+
+// Rows of x of one strip product, and the same packed for the matrix unit (or no data).
+struct Rows {
+  const ActGroup* const* row;
+  int count;
+  PackedRows packed;
+};
 
 // Scratch of one worker. Sizes follow the largest matrix of a call.
 struct Scratch {
@@ -29,12 +47,11 @@ class ScratchSet {
   uint8_t* base_ = nullptr;
 };
 
-// scratch.acc[r][16] = rows[r] times the strip, for r < count; false when a page of the block is absent.
-bool strip_product(const LinearKernels& kernels, Cursor& cursor, int strip, const ActGroup* const* rows, int count,
-                   const Scratch& scratch);
+// scratch.acc[r][16] = rows.row[r] times the strip, for r < rows.count; false when a page of the block is absent.
+bool strip_product(const Kernels& kernels, Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch);
 
-// Quantises x[rows][cols] (row stride in floats) into out[rows][cols / 32].
-void quantise_rows(Context& context, const LinearKernels& kernels, const float* x, int64_t stride, int rows, int cols,
-                   ActGroup* out);
+// Quantises x[rows][cols] (row stride in floats) into out[rows][cols / 32], and packs it where there is room for that.
+void quantise_rows(Context& context, const Kernels& kernels, const float* x, int64_t stride, int rows, int cols,
+                   ActGroup* out, const PackedRows& packed = {});
 
 }  // namespace eb

@@ -159,7 +159,7 @@ static inline __m256i load_rows(const uint8_t* codes, int64_t stride, int row) {
 }
 
 // One (strip, group, half): 16 rows of 16 codes, `stride` apart, into 32 bytes of every plane at out[p] + at.
-static void pack_half(const uint8_t* codes, int64_t stride, int planes, uint8_t* const* out, int64_t at) {
+static inline void pack_half(const uint8_t* codes, int64_t stride, int planes, uint8_t* const* out, int64_t at) {
   __m256i a[8], b[8];
   // Rows 0-3 and 8-11 go to the low half, 4-7 and 12-15 to the high half; then a transpose of 8 x 8 pairs.
 #pragma GCC unroll 8

@@ -1,0 +1,58 @@
+// Products of many rows with 16 x 16 tiles of bytes, on processors that have a unit for it.
+//
+// Sums are exact integers, as everywhere (linear_kernels.h), so the unit changes no bit of a result. It multiplies
+// bytes: an activation q is taken apart, q = 256 * high + low with high in [-128, 127] and low in [0, 255], and the
+// codes are expanded to signed bytes (they fit: at full width without `zero`, below it with at most 7
+// bits). Two products then make sum v * q = 256 * sum v * high + sum v * low.
+#pragma once
+
+#include <cstdint>
+
+#include "linear_kernels.h"
+
+namespace eb {
+
+constexpr int kMatrixRows = 16;       // rows of x in one tile
+constexpr int kLeastMatrixRows = 12;  // fewer are left to `LinearKernels::tile`
+constexpr int kByteGroup = kStripRows * kGroupCols;  // bytes of one group of a strip's codes
+
+// One group of 16 rows of x; see ActGroup.
+struct alignas(64) PackedGroup {
+  int8_t high[kMatrixRows][kGroupCols];
+  uint8_t low[kMatrixRows][kGroupCols];
+  float scale[kMatrixRows], scaled_sum[kMatrixRows];
+  int32_t sum[kMatrixRows], sum_low[kMatrixRows];
+};
+
+// Rows of x for the unit: [tile of 16 rows][group]. Rows beyond the last one may hold anything.
+struct PackedRows {
+  PackedGroup* data = nullptr;
+  int groups = 0;
+
+  static int tiles(int rows) { return (rows + kMatrixRows - 1) / kMatrixRows; }
+  PackedGroup* at(int row, int group) const {
+    return data + static_cast<int64_t>(row / kMatrixRows) * groups + group;
+  }
+};
+
+struct MatrixKernels {
+  // One group of a row into place `row` of a tile.
+  void (*pack)(const ActGroup& act, PackedGroup* out, int row);
+  // Codes of `part` as signed bytes [groups][8 column quads][16 rows][4]; at full width `zero` is already taken off.
+  void (*expand)(const CodeBook& book, const Segment& part, int8_t* out);
+  // acc[count][16] += rows of x times `groups` groups of codes from group `first` on. Between `begin` and `end`.
+  void (*tiles)(const CodeBook& book, const int8_t* codes, int first, int groups, PackedRows rows, int count,
+                Scales scales, float* acc);
+  // Set the unit up for this thread, and give it back.
+  void (*begin)(Form form);
+  void (*end)();
+};
+
+#if defined(__linux__) && defined(__x86_64__)
+extern const MatrixKernels kMatrixAmx;
+#endif
+
+// Null where `isa` has no such unit.
+const MatrixKernels* matrix_kernels(Isa isa);
+
+}  // namespace eb
