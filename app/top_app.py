@@ -1,6 +1,8 @@
 """The application of `ebbtide top`: the memory panel over another process's engine."""
 
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -10,11 +12,23 @@ from ebbtide.app.panel.control import period_s
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.screen import MemoryScreen
 from ebbtide.app.terminal_app import TerminalApp
-from ebbtide.engine.attach import Viewer
+from ebbtide.engine.attach import Viewer, app_of, find_successor
 from ebbtide.engine.errors import EngineDied
 from ebbtide.engine.frames import Frame
 
 WAKE_S = 0.5
+
+
+SEARCH_S = 0.5
+"""After an engine's end, another one is looked for so often."""
+
+
+class Attached(Message):
+    """Frames come from another engine now."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__()
+        self.pid = pid
 
 
 class Arrived(Message):
@@ -26,15 +40,19 @@ class Arrived(Message):
 
 
 class TopApp(TerminalApp):
-    """Reads frames on a thread of its own; the screen draws them at its own pace."""
+    """Reads frames on a thread of its own; the screen draws them at its own pace.
+
+    When the engine ends, as it does for another budget or model, the next one in `folder` is attached to.
+    """
 
     TITLE = "ebbtide top"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c,ctrl+d", "quit", "Quit", show=False)]
 
-    def __init__(self, viewer: Viewer, theme: str = "auto") -> None:
+    def __init__(self, viewer: Viewer, folder: Path, theme: str = "auto") -> None:
         super().__init__(theme)
         self.feed = PanelFeed()
-        self._viewer = viewer
+        self._viewer, self._folder = viewer, folder
+        self._app = app_of(viewer.pid)
         self._over = threading.Event()
 
     def on_mount(self) -> None:
@@ -46,13 +64,31 @@ class TopApp(TerminalApp):
         self._over.set()
 
     def _read(self) -> None:
-        try:
-            while not self._over.is_set():
+        while not self._over.is_set():
+            try:
                 frame = self._viewer.read(WAKE_S)
-                if frame is not None:
-                    self.post_message(Arrived(frame))
-        except EngineDied:
-            self.post_message(Arrived(None))
+            except EngineDied:
+                self.post_message(Arrived(None))
+                self._attach_again()
+                continue
+            if frame is not None:
+                self.post_message(Arrived(frame))
+
+    def _attach_again(self) -> None:
+        """Wait until there is another engine, or until the screen is closed."""
+        self._viewer.close()
+        while not self._over.wait(SEARCH_S):
+            card = find_successor(self._folder, self._app)
+            if card is None:
+                continue
+            with suppress(EngineDied):
+                self._viewer = Viewer(self._folder, card)
+                self._app = app_of(card.pid)
+                self.post_message(Attached(card.pid))
+                return
+
+    def on_attached(self, message: Attached) -> None:
+        self.feed.attached(message.pid)
 
     def on_arrived(self, message: Arrived) -> None:
         if message.frame is not None:

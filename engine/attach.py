@@ -34,6 +34,25 @@ def _living(folder: Path) -> Iterator[Card]:
             remove(folder, card)
 
 
+def app_of(pid: int) -> int:
+    """Process id of the app that started this engine; 0 where the system does not say."""
+    try:
+        return int(psutil.Process(pid).ppid())
+    except (psutil.Error, OSError):
+        return 0
+
+
+def find_successor(folder: Path, app: int) -> Card | None:
+    """The engine to look at once one of this app has ended: the app's next one, else the only one that runs.
+
+    None: there is none, or several strangers, of which nobody has chosen one.
+    """
+    cards = find_engines(folder)
+    of_app = [card for card in cards if app and app_of(card.pid) == app]
+    wanted = of_app or cards
+    return wanted[0] if len(wanted) == 1 else None
+
+
 class Viewer:
     """A connection to one engine. Use as a context manager.
 
@@ -41,7 +60,7 @@ class Viewer:
     """
 
     def __init__(self, folder: Path, card: Card) -> None:
-        self._pid = card.pid
+        self.pid = card.pid
         self._decoder = msgspec.msgpack.Decoder(Frame)
         try:
             self._connection: Connection[bytes, bytes] = Client(
@@ -69,9 +88,7 @@ class Viewer:
                 return None
             return self._decoder.decode(self._connection.recv_bytes(MAX_FRAME_BYTES))
         except (OSError, EOFError, msgspec.MsgspecError) as error:
-            raise EngineDied(
-                f"Engine {self._pid} has ended", hint="Start ebbtide, then try again."
-            ) from error
+            raise EngineDied(f"Engine {self.pid} has ended", hint="Start ebbtide, then try again.") from error
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

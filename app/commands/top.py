@@ -50,7 +50,7 @@ def top(context: AppContext, pid: int | None, as_json: bool, once: bool, theme: 
         else:
             from ebbtide.app.top_app import TopApp  # Textual
 
-            app = TopApp(viewer, theme or context.settings.chat.theme)
+            app = TopApp(viewer, context.paths.engines, theme or context.settings.chat.theme)
             app.run()
             if app.return_code:
                 raise SystemExit(app.return_code)

@@ -81,6 +81,12 @@ class PanelFeed:
         self.alive = False
         self.version += 1
 
+    def attached(self, pid: int) -> None:
+        """A viewer looks at another engine now, which has said nothing yet."""
+        self.loaded = self._finished = self.snapshot = self.residency = self.machine = self.memory = None
+        self.first_token_s, self._recorder, self.alive = None, Recorder(), True
+        self.take(Decision(time.time(), "top", f"Attached to the new engine, process {pid}"))
+
     def take_frame(self, frame: Frame, now: float | None = None) -> None:
         """Take what a viewer of another process's engine got."""
         if frame.loaded is not None and frame.loaded != self.loaded:

@@ -12,7 +12,7 @@ from ebbtide.app.commands.top import print_frames
 from ebbtide.app.frame_json import frame_object
 from ebbtide.app.paths import find_paths
 from ebbtide.app.top_app import TopApp
-from ebbtide.engine.attach import Viewer, find_engines
+from ebbtide.engine.attach import Viewer, app_of, find_engines, find_successor
 from ebbtide.engine.client import EngineClient
 from ebbtide.engine.endpoint import Endpoint
 from ebbtide.engine.errors import EngineDied
@@ -87,12 +87,52 @@ def test_what_is_not_known_is_null() -> None:
 
 async def test_the_screen_shows_another_process_engine(endpoint: Endpoint, folder: Path) -> None:
     viewer = Viewer(folder, endpoint.card)
-    async with TopApp(viewer, "dark").run_test(size=(120, 40)) as pilot:
+    async with TopApp(viewer, folder, "dark").run_test(size=(120, 40)) as pilot:
         await shown(pilot, "memory · tiny", "6 of 8 resident", "It gave way")
         await shown(pilot, "q quits", "live", without=["[p] pin"])
+        endpoint.close()
         viewer.close()
         await shown(pilot, "no engine")
         await pilot.press("q")
+
+
+async def test_the_screen_goes_on_with_the_next_engine(endpoint: Endpoint, folder: Path) -> None:
+    """As after /budget: the app ends its engine and starts another one."""
+    viewer = Viewer(folder, endpoint.card)
+    async with TopApp(viewer, folder, "dark").run_test(size=(120, 40)) as pilot:
+        await shown(pilot, "6 of 8 resident", "It gave way")
+        endpoint.close()
+        viewer.close()
+        await shown(pilot, "no engine")
+        hub = Hub(BytesIO())
+        following = Endpoint(folder, os.getpid(), hub.frame, lambda watch: None)
+        try:
+            await shown(pilot, f"Attached to the new engine, process {os.getpid()}", "live")
+            hub.emit(loaded(3, 4))
+            hub.emit(residency(3, 4))
+            await shown(pilot, "3 layers of 4 experts", without=["no engine"])
+        finally:
+            following.close()
+
+
+def test_after_its_engine_the_app_s_next_one_is_looked_at(folder: Path) -> None:
+    """Strangers are not: only where one engine runs, nobody has to choose."""
+    clients = [EngineClient(endpoint_folder=folder) for _ in range(2)]
+    try:
+        for client in clients:
+            client.start()
+        wait_until(lambda: len(find_engines(folder)) == 2, "two cards")
+        assert find_successor(folder, os.getpid()) is None, "two of one app"
+        assert find_successor(folder, 0) is None, "two strangers"
+        clients[0].close()
+        wait_until(lambda: len(find_engines(folder)) == 1, "one card")
+        for app in (os.getpid(), 0, 1):
+            card = find_successor(folder, app)
+            assert card is not None and card.pid == clients[1].pid
+        assert app_of(clients[1].pid) == os.getpid() and app_of(2**31 - 1) == 0
+    finally:
+        for client in clients:
+            client.close()
 
 
 def test_several_engines_are_listed(cli: Cli, endpoint: Endpoint, folder: Path, tmp_path: Path) -> None:
