@@ -21,6 +21,8 @@ def bytes_at(layout: BlockLayout, width: int) -> int:
 
 def blocks_for(ground: Ground, *layouts: BlockLayout, least: int = 2) -> int:
     """How many blocks make reads at width 1 come from memory; fewer where the card has little of it."""
+    if ground.warms:
+        return least
     wanted = CACHES * cache_bytes(ground) // sum(bytes_at(layout, 1) for layout in layouts) + 1
     room = free_bytes(ground) // 3 // sum(layout.span_bytes for layout in layouts)
     return max(least, min(wanted, room))

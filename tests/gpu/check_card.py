@@ -32,6 +32,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=8.0, help="for all of it (default: 8)")
     parser.add_argument("--seed", type=int, help="of the random data (default: another one each time)")
     parser.add_argument("--folder", type=Path, help="for the models that are made (default: a temporary one)")
+    parser.add_argument(
+        "--together", type=int, help="parts at once where none measures (default: by processors)"
+    )
     parser.add_argument("--break", dest="broken", default="", help=argparse.SUPPRESS)
     parser.add_argument("--hold", type=int, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -70,7 +73,8 @@ def check(options: argparse.Namespace, seed: int, began: float, folder: Path) ->
 
     parts = chosen_parts(options.only, options.broken, dry=options.dry_run, seed=seed, folder=folder)
     import_once()
-    together = max(1, min(6, (os.cpu_count() or 2) // 2)) if not options.dry_run else 2
+    processors = os.cpu_count() or 2
+    together = options.together or (2 if options.dry_run else max(2, min(8, processors // 2)))
     rows = run_parts(
         parts,
         60 * options.minutes - (time.monotonic() - began),

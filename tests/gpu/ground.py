@@ -27,6 +27,8 @@ class Ground:
     ) -> None:
         self.part, self.tell, self.dry, self.seed, self.folder = part, emit, dry, seed, folder
         self._deadline = deadline
+        self.warms = False
+        """Nothing is measured: kernels are compiled for a later part."""
         self._host_card: HostCard | None = None
 
     @property

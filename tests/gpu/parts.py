@@ -26,19 +26,29 @@ class Entry(NamedTuple):
 
 ENTRIES = (
     Entry("machine", "", 5, 150, needs=()),
-    Entry("products", "planes.check_products", 10, 150),
-    Entry("experts", "planes.check_experts", 10, 150),
-    Entry("vectors", "vectors.check_vectors", 10, 120),
-    Entry("paged", "paged.check_paged", 10, 150),
+    Entry("products scale", "planes.check_scale", 15, 180),
+    Entry("products minimum", "planes.check_minimum", 15, 180),
+    Entry("products nested", "planes.check_nested", 15, 180),
+    Entry("experts", "planes.check_experts", 15, 150),
+    Entry("vectors", "vectors.check_vectors", 15, 120),
+    Entry("pages", "paged.check_pages", 15, 120),
+    Entry("attention Qwen3-30B", "paged.check_qwen", 15, 180),
+    Entry("attention OLMoE", "paged.check_olmoe", 15, 180),
+    Entry("attention starter", "paged.check_starter", 15, 180),
+    Entry("make Qwen3-30B", "models.make_qwen", 30, 180, needs=MODELS),
+    Entry("make OLMoE", "models.make_olmoe", 30, 180, needs=MODELS),
+    Entry("make starter", "models.make_starter", 30, 180, needs=MODELS),
+    Entry("compile", "speed.compile_all", 15, 180),
     Entry("copies", "copies.check_copies", 10, 60, alone=True),
     Entry("gemv speed", "speed.check_gemv_speed", 15, 90, alone=True),
     Entry("experts speed", "speed.check_expert_speed", 15, 90, alone=True),
     Entry("attention speed", "speed.check_attention_speed", 15, 60, alone=True),
     Entry("memory", "memory.check_memory", 15, 60, alone=True),
+    Entry("Qwen3-30B", "models.check_qwen", 30, 120, alone=True, needs=MODELS),
+    Entry("OLMoE", "models.check_olmoe", 30, 110, alone=True, needs=MODELS),
     Entry("starter", "models.check_starter", 30, 90, alone=True, needs=MODELS),
-    Entry("OLMoE", "models.check_olmoe", 40, 110, alone=True, needs=MODELS),
-    Entry("Qwen3-30B", "models.check_qwen", 40, 120, alone=True, needs=MODELS),
 )
+"""Right numbers first, side by side; then what is measured, one after the other."""
 
 
 def chosen_parts(only: str, broken: str, *, dry: bool, seed: int, folder: Path) -> list[Part]:

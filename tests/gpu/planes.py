@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ebbtide.kernels.layout import FORMATS, MatrixFormat, MatrixShape, block_layout
+from ebbtide.kernels.layout import FORMATS, MatrixFormat, MatrixShape, ScaleKind, block_layout
 from ebbtide.kernels.ops import BlockTable
 from ebbtide.kernels.reference import linear as reference
 from ebbtide.kernels.reference import moe as moe_reference
@@ -20,16 +20,32 @@ MOST_ROWS = 8
 PAGE_BYTES = 48 << 10
 
 
-def check_products(ground: Ground) -> None:
-    """Every format, width and number of rows, in one piece and in scattered pages."""
-    for form in some_formats(ground):
-        with Judge(ground, f"linear {form.name}") as judge:
-            _products(ground, judge, form)
-    with Judge(ground, "linear, two formats in pages") as judge:
-        _paged_products(ground, judge)
+def check_scale(ground: Ground) -> None:
+    """Formats with one scale a group: every width and number of rows; also what is promised of widths."""
+    _check_formats(ground, ScaleKind.HALF)
     if not ground.dry:
         with Judge(ground, "linear, width promised") as judge:
             _promised_widths(ground, judge)
+
+
+def check_minimum(ground: Ground) -> None:
+    """The same with a minimum beside the scale, and scaled in half groups."""
+    _check_formats(ground, ScaleKind.HALF_MIN, ScaleKind.K8)
+
+
+def check_nested(ground: Ground) -> None:
+    """The same with scales of scales; in scattered pages too."""
+    _check_formats(ground, ScaleKind.K6)
+    with Judge(ground, "linear, two formats in pages") as judge:
+        _paged_products(ground, judge)
+
+
+def _check_formats(ground: Ground, *kinds: ScaleKind) -> None:
+    """All formats of these kinds; in a dry run one of them."""
+    formats = [form for form in FORMATS.values() if form.kind in kinds]
+    for form in formats[-1:] if ground.dry else formats:
+        with Judge(ground, f"linear {form.name}") as judge:
+            _products(ground, judge, form)
 
 
 def check_experts(ground: Ground) -> None:
@@ -40,11 +56,6 @@ def check_experts(ground: Ground) -> None:
             _experts(ground, judge, names)
     with Judge(ground, "embed") as judge:
         _embed(ground, judge)
-
-
-def some_formats(ground: Ground) -> list[MatrixFormat]:
-    """All; in a dry run one for each way of storing scales."""
-    return list({form.kind: form for form in FORMATS.values()}.values() if ground.dry else FORMATS.values())
 
 
 def _products(ground: Ground, judge: Judge, form: MatrixFormat) -> None:
