@@ -174,7 +174,6 @@ def score_sums(
     queries: tl.constexpr = len(rows) * HEADS
     per_word: tl.constexpr = 4 // BYTES
     tile: tl.constexpr = TOKENS * 2 // BYTES
-    ahead: tl.constexpr = 8 if BYTES == 1 and HEAD_DIM % 32 == 0 else 4
     warp = tl.arange(0, 4)[:, None, None, None]
     position = start + warp * 64 + tl.arange(0, 8)[None, None, :, None] * 8
     page = page_of(pages, runs, position, limit, TOKENS)
@@ -184,13 +183,13 @@ def score_sums(
     acc = ()
     for _ in tl.static_range(queries * per_word):
         acc += (tl.zeros([4, 4, 8, 2 * BYTES], tl.float32),)
-    for d in range(0, HEAD_DIM, 4 * ahead):
+    for d in range(0, HEAD_DIM, 16):
         words = ()
-        for u in tl.static_range(ahead):
+        for u in tl.static_range(4):
             line = (at + (d + 4 * u) * (tile * BYTES)).to(tl.pointer_type(tl.uint32))
             word = tl.multiple_of(line, [1, 1, 1, 8 * BYTES]) + tl.arange(0, 2 * BYTES)[None, None, None, :]
             words += (tl.load(word, mask=mine, other=0),)
-        for u in tl.static_range(ahead):
+        for u in tl.static_range(4):
             values = unpack(words[u], BYTES)
             new = ()
             for i in tl.static_range(queries):
@@ -295,7 +294,7 @@ def weighted_values(
     vectors: tl.constexpr = triton.next_power_of_2(HEAD_DIM) // 8
     slots: tl.constexpr = 128 // vectors
     length: tl.constexpr = SPLIT // slots
-    ahead: tl.constexpr = min(length, 8)
+    ahead: tl.constexpr = min(length, 4 * BYTES)
     slot = tl.arange(0, slots)[:, None, None]
     vector = tl.arange(0, vectors)[None, :, None]
     acc = ()
