@@ -51,9 +51,14 @@ class Changes:
                 await transcript.reveal(turn)
 
     async def resume(self) -> None:
-        """Go on with the chat that was on the screen last, if this one is empty."""
-        last = self._session.keeper.store.last_open_chat()
-        if last is not None and not self._session.turns:
+        """Go on with the chat that was on the screen last, if this one is empty; else choose one."""
+        from ebbtide.app.slash.chat_commands import chats  # after the first paint
+
+        keeper = self._session.keeper
+        last = keeper.store.last_open_chat()
+        if last is None or self._session.turns or keeper.chat is not None:
+            await chats(self._screen, "")
+        else:
             await self._screen.guarded(self.open(last.id))
 
     async def fork(self, message: Message) -> None:
