@@ -1,9 +1,10 @@
 """Half an hour of streaming through a pseudo-terminal: what the app's memory, its CPU and its output do.
 
     python tests/tools/soak.py [--minutes 30] [--panel off|side|full] [--tokens-per-second 50]
-                               [--pause 0.1] [--csv FILE] [--notes FILE]
+                               [--pause 0.1] [--chat-answers 0] [--csv FILE] [--notes FILE]
 
-The scripted engine streams one answer after the other into one chat. Printed: the app's resident memory
+The scripted engine streams one answer after the other into one chat, which grows by that; with
+`--chat-answers N` into a new chat after every N of them: then what grows is not the chat. Printed: the app's resident memory
 over time with the slope of a straight line through its last two thirds, the app's share of one core, and
 the bytes written to the terminal per second. `--pause` is how long nothing is asked after an answer, as a
 share of what the answer takes; with 0 there is always another question waiting, and the app is never idle.
@@ -100,15 +101,21 @@ class Table:
         self._file.flush()
 
 
-def soak(terminal: CountingTerminal, minutes: float, period_s: float, table: Table) -> list[Sample]:
-    """Ask once every `period_s`."""
+def soak(
+    terminal: CountingTerminal, minutes: float, period_s: float, chat_answers: int, table: Table
+) -> list[Sample]:
+    """Ask once every `period_s`; with `chat_answers` so often in one chat, then in the next."""
     process, began = psutil.Process(terminal.process.pid), time.monotonic()
     samples = [sample(terminal, process, began)]
     table.add(samples[0])
-    asked_at = float("-inf")
+    asked_at, asked = float("-inf"), 0
     while samples[-1].at_s < 60 * minutes:
         if time.monotonic() - asked_at > period_s:
+            if chat_answers and asked and asked % chat_answers == 0:
+                terminal.send("/new\r")
+                time.sleep(1.0)
             terminal.send("Go on.\r")  # queued if the answer is late
+            asked += 1
             asked_at = time.monotonic()
         time.sleep(EVERY_S)
         terminal.forget()
@@ -140,6 +147,7 @@ def main() -> None:
     parser.add_argument("--panel", choices=list(PANEL_KEYS), default="off")
     parser.add_argument("--tokens-per-second", type=float, default=50.0)
     parser.add_argument("--pause", type=float, default=0.1)
+    parser.add_argument("--chat-answers", type=int, default=0)
     parser.add_argument("--csv", type=Path, default=Path(os.devnull))
     parser.add_argument("--notes", type=Path)
     options = parser.parse_args()
@@ -157,7 +165,7 @@ def main() -> None:
                 terminal.send(F2)
                 time.sleep(1.0)
             period_s = (1 + options.pause) * len(ANSWER.split(" ")) / options.tokens_per_second
-            print(report(soak(terminal, options.minutes, period_s, Table(table))))
+            print(report(soak(terminal, options.minutes, period_s, options.chat_answers, Table(table))))
 
 
 if __name__ == "__main__":
