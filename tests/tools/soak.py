@@ -4,12 +4,12 @@
                                [--pause 0.1] [--chat-answers 0] [--csv FILE] [--notes FILE]
 
 The scripted engine streams one answer after the other into one chat, which grows by that; with
-`--chat-answers N` into a new chat after every N of them: then what grows is not the chat. Printed: the app's resident memory
-over time with the slope of a straight line through its last two thirds, the app's share of one core, and
-the bytes written to the terminal per second. `--pause` is how long nothing is asked after an answer, as a
-share of what the answer takes; with 0 there is always another question waiting, and the app is never idle.
-`--csv` gets a line a minute while it runs; `--notes` gets what the memory consists of (see
-`traced_app.py`), which costs some CPU.
+`--chat-answers N` into a new chat after every N of them: then what grows is not the chat. Printed: the
+app's resident memory over time with the slope of a straight line through its last two thirds, the app's
+share of one core, and the bytes written to the terminal per second. `--pause` is how long nothing is asked
+after an answer, as a share of what the answer takes; with 0 there is always another question waiting, and
+the app is never idle. `--csv` gets a line a minute while it runs; `--notes` gets what the memory consists of
+(see `traced_app.py`), which costs some CPU.
 """
 
 import argparse
