@@ -48,6 +48,14 @@ class Bank:
         widths = torch.full((blocks,), layout.planes, dtype=torch.int32, device=ground.device)
         self.table = DeviceTable(layout, step, places, widths)
 
+    def alone(self, index: int) -> DeviceTable:
+        """One block as a table of its own, all of whose addresses are multiples of 16 in every case: kernels
+        are compiled for that once."""
+        table = self.table
+        return DeviceTable(
+            table.layout, table.page_bytes, table.addresses[index : index + 1], table.widths[:1]
+        )
+
     def at_width(self, width: int) -> DeviceTable:
         """All blocks at this width."""
         self.table.widths.fill_(width)

@@ -100,13 +100,14 @@ def _linear(rates: Rates, case: str, bank: Bank, width: int, rows: int, *, has_g
     ground, table = rates.ground, bank.at_width(width)
     layout = table.layout
     blocks = min(len(table.widths), 1 if ground.dry else MOST_CALLS)
+    each = [bank.alone(index) for index in range(blocks)]
     arranged = _arranged(ground, rows, layout.cols)
     out = torch.empty((rows, layout.rows), device=ground.device)
     fault = torch.zeros(1, dtype=torch.int32, device=ground.device)
 
     def call() -> None:
-        for index in range(blocks):
-            linear(arranged, table, out, fault, index=index, width=promise(width))
+        for one in each:
+            linear(arranged, one, out, fault, width=promise(width))
 
     rates.tell(case, call, blocks * bytes_at(layout, width), has_goal=has_goal)
     _check(out, fault)
@@ -181,11 +182,22 @@ def check_attention_speed(ground: Ground) -> None:
             _launches(ground)
 
 
-def compile_all(ground: Ground) -> None:
-    """What the three above will launch."""
+def compile_gemv(ground: Ground) -> None:
+    """What `check_gemv_speed` will launch."""
     ground.warms = True
-    for check in (check_gemv_speed, check_expert_speed, check_attention_speed):
-        check(ground)
+    check_gemv_speed(ground)
+
+
+def compile_experts(ground: Ground) -> None:
+    """What `check_expert_speed` will launch."""
+    ground.warms = True
+    check_expert_speed(ground)
+
+
+def compile_attention(ground: Ground) -> None:
+    """What `check_attention_speed` will launch."""
+    ground.warms = True
+    check_attention_speed(ground)
 
 
 def _attention(rates: Rates, model: ModelShape, context: int, is_fp8: bool) -> None:
