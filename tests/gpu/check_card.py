@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "packaging")]
+sys.path[:1] = [str(ROOT), str(ROOT / "src"), str(ROOT / "packaging")]  # not this folder
 
 
 def arguments() -> argparse.Namespace:

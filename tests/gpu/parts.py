@@ -78,6 +78,10 @@ def chosen_parts(only: str, broken: str, *, dry: bool, seed: int, folder: Path) 
 def _work(
     entry: Entry, is_broken: bool, dry: bool, seed: int, folder: Path, emit: Emit, deadline: float
 ) -> None:
+    if not missing(("torch",)):
+        import torch
+
+        torch.manual_seed(seed)
     ground = Ground(entry.name, emit, dry=dry, seed=seed, deadline=deadline, folder=folder)
     if is_broken:
         raise RuntimeError("made to fail")
