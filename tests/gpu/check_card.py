@@ -66,29 +66,36 @@ def import_once() -> None:
 
 
 def check(options: argparse.Namespace, seed: int, began: float, folder: Path) -> int:
-    """Run, print and write."""
+    """Run, print and write; what was found so far is written after each part, should somebody end this."""
     from tests.gpu.parts import chosen_parts
-    from tests.gpu.rows import as_json, table
+    from tests.gpu.rows import TIME_TAKEN, Row, as_json, progress, table
     from tests.gpu.runner import run_parts
 
     parts = chosen_parts(options.only, options.broken, dry=options.dry_run, seed=seed, folder=folder)
     import_once()
+    order = [part.name for part in parts]
     processors = os.cpu_count() or 2
     together = options.together or (2 if options.dry_run else max(2, min(8, processors // 2)))
-    rows = run_parts(
-        parts,
-        60 * options.minutes - (time.monotonic() - began),
-        lambda row: print(f"{row.part}: {row.case}: {row.verdict} {row.note}", file=sys.stderr),
-        together=together,
-    )
-    order = [part.name for part in parts]
-    rows.sort(key=lambda row: order.index(row.part))
+    rows: list[Row] = []
+
+    def tell(row: Row) -> None:
+        print(progress(row), file=sys.stderr)
+        rows.append(row)
+        if row.case == TIME_TAKEN:
+            write()
+
+    def write() -> bool:
+        rows.sort(key=lambda row: order.index(row.part))
+        found = as_json(rows, dry=options.dry_run, seed=seed, seconds=time.monotonic() - began)
+        if options.json is not None:
+            options.json.write_text(json.dumps(found, indent=1) + "\n")
+        return bool(found["passed"])
+
+    run_parts(parts, 60 * options.minutes - (time.monotonic() - began), tell, together=together)
+    passed = write()
     print(table(rows))
-    found = as_json(rows, dry=options.dry_run, seed=seed, seconds=time.monotonic() - began)
-    if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
-    print(f"{'all goals reached' if found['passed'] else 'NOT all goals reached'}, seed {seed}")
-    return 0 if found["passed"] else 1
+    print(f"{'all goals reached' if passed else 'NOT all goals reached'}, seed {seed}")
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

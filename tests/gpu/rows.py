@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 HEAD = ("part", "case", "figure", "unit", "goal", "verdict")
+TIME_TAKEN = "time taken"
+"""The last row of every part."""
 _NUMBERS = 2
 """The column that is aligned to the right."""
 
@@ -45,6 +47,12 @@ def shown(figure: float | None) -> str:
     if figure is None:
         return ""
     return f"{figure:.0f}" if abs(figure) >= 1000 or figure == int(figure) else f"{figure:.4g}"
+
+
+def progress(row: Row) -> str:
+    """A line for who waits."""
+    words = (f"{row.part}: {row.case}:", shown(row.figure), row.unit, row.verdict, row.note)
+    return " ".join(word for word in words if word)
 
 
 def as_json(rows: Sequence[Row], *, dry: bool, seed: int, seconds: float) -> dict[str, Any]:

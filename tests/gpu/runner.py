@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from tests.gpu.ground import failure
-from tests.gpu.rows import Row
+from tests.gpu.rows import TIME_TAKEN, Row
 
 Emit = Callable[[Row], None]
 Work = Callable[[Emit, float], None]
@@ -124,7 +124,7 @@ class _Run:
         self._running.remove(running)
         running.rows.close()
         seconds = round(time.monotonic() - running.started, 1)
-        self._add(Row(running.part.name, "time taken", seconds, "s"))
+        self._add(Row(running.part.name, TIME_TAKEN, seconds, "s"))
 
     def _add(self, row: Row) -> None:
         self._rows.append(row)
