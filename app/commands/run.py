@@ -18,6 +18,7 @@ from ebbtide.app.options import (
     refuse,
     sampling_options,
 )
+from ebbtide.app.piped import piped_text
 from ebbtide.app.safe_text import safe, whole_text
 from ebbtide.app.session import Session
 from ebbtide.app.signals import STOPPING
@@ -28,7 +29,7 @@ from ebbtide.engine.messages import Finished, Generate, Memory, Turn
 @click.command("run", short_help="Answer one prompt on standard output.")
 @model_argument
 @click.option("--model", "model_flag", help="The same as MODEL.")
-@click.option("-p", "--prompt", help="The prompt; without it, standard input is read.")
+@click.option("-p", "--prompt", help="The prompt; text that is piped in follows it, or is the prompt.")
 @click.option("--system", help="A system message in front of the prompt.")
 @click.option("--max-tokens", type=click.IntRange(0), default=0, help="0 = until the model ends its answer.")
 @click.option("--stop", multiple=True, help="End the answer before this text; may be repeated.")
@@ -69,13 +70,11 @@ def run(
 
 
 def _read_prompt(prompt: str | None) -> str:
-    if prompt is None:
-        if sys.stdin.isatty():
-            raise UsageError("There is no prompt", hint="Give one with -p TEXT, or through a pipe.")
-        prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
-    if not prompt.strip():
-        raise UsageError("The prompt is empty", hint="Give some text with -p TEXT, or through a pipe.")
-    return whole_text(prompt)
+    """What -p says, then what is piped in; an empty line between them."""
+    parts = [part for part in (whole_text(prompt or ""), piped_text()) if part.strip()]
+    if not parts:
+        raise UsageError("There is no prompt", hint="Give some text with -p TEXT, or through a pipe.")
+    return "\n\n".join(parts)
 
 
 def _answer_text(session: Session, request: Generate) -> Finished:

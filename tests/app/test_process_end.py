@@ -41,8 +41,8 @@ def start(script: Script, *arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, fake_ebbtide.__file__, msgspec.json.encode(script).decode(), *arguments]
     root = Path(fake_ebbtide.__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(root)])}
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, text=True)
+    nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+    return subprocess.Popen(command, stdin=nothing, stdout=pipe, stderr=pipe, env=environment, text=True)
 
 
 def children_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:

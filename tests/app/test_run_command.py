@@ -45,6 +45,30 @@ def test_the_prompt_from_standard_input(cli: Cli, model: str) -> None:
     assert cli("run", model, stdin="over a pipe").out == "You said: over a pipe\n"
 
 
+def test_what_is_piped_in_follows_the_prompt(cli: Cli, model: str) -> None:
+    result = cli("run", model, "-p", "Explain this", stdin="def f():\n    return 1\n")
+    assert result.out == "You said: Explain this\n\ndef f():\n    return 1\n"
+
+
+@pytest.mark.parametrize("stdin", ["", " \n"])
+def test_an_empty_pipe_adds_nothing(cli: Cli, model: str, stdin: str) -> None:
+    assert cli("run", model, "-p", "hi", stdin=stdin).out == "You said: hi\n"
+
+
+@pytest.mark.parametrize(
+    ("piped", "asked"),
+    [
+        ("red \x1b[31mfox\x00\x07\n", "red [31mfox\n"),
+        ("caf\udce9\n", "caf\ufffd\n"),
+        ("\ufeffone\r\ntwo\r\n", "one\ntwo\n"),
+    ],
+)
+def test_bad_bytes_in_a_pipe_do_no_harm(cli: Cli, model: str, tmp_path: Path, piped: str, asked: str) -> None:
+    record = tmp_path / "commands"
+    assert cli("run", model, "-p", "q", stdin=piped, script=Script(record=str(record))).code == 0
+    assert sent(record)[1].turns[-1].content == f"q\n\n{asked}"
+
+
 @pytest.mark.parametrize("stdin", ["", " \n"])
 def test_an_empty_prompt_is_refused(cli: Cli, model: str, stdin: str) -> None:
     assert cli("run", model, stdin=stdin).code == 2
