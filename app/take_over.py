@@ -1,6 +1,8 @@
 """A driver that goes on where the first frame ends: on the same alternate screen, without clearing it."""
 
+import termios
 from contextlib import suppress
+from typing import Any
 
 from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -12,10 +14,15 @@ from ebbtide.app.paste_parser import PasteParser
 vars(linux_driver)["XTermParser"] = PasteParser
 
 
+HIDE_CURSOR, TELL_FOCUS = "\x1b[?25l", "\x1b[?1004h"
+
+
 class TakingOver(LinuxDriver):
     """Without a first frame, and when it starts again after a suspension, it is an ordinary driver."""
 
     _is_on_screen = False
+    _set_up: list[Any] | None = None
+    """How the terminal was set for the program."""
 
     def start_application_mode(self) -> None:
         before = take_over()
@@ -23,6 +30,24 @@ class TakingOver(LinuxDriver):
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if before is not None:
             self.attrs_before = before
+        with suppress(termios.error):
+            self._set_up = termios.tcgetattr(self.fileno)
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Where the program was stopped without notice (SIGSTOP), nothing was given up: to start again would
+        make a second reader, and each key go to one of them. But a shell has set the terminal its own way.
+        """
+        if self._key_thread is None or not self._key_thread.is_alive():
+            super()._sigcont_application()
+            return
+        if self._set_up is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(self.fileno, termios.TCSANOW, self._set_up)
+        self.write(f"{ENTER}{HIDE_CURSOR}{TELL_FOCUS}")
+        self._enable_mouse_support()
+        self._enable_bracketed_paste()
+        self.flush()
+        self._app.call_later(self._app.refresh, layout=True)
 
     def _run_input_thread(self) -> None:
         """A terminal that has hung up cannot be read; somebody else looks after that (`lost_terminal`)."""

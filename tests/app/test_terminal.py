@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+import termios
 from pathlib import Path
 
 import psutil
@@ -177,3 +178,26 @@ def test_queued_questions_survive_sigkill(model: str) -> None:
         terminal.wait_for("You said: and then", "You said: at last")
         with open_store(find_paths().chats) as store:
             wait_until(lambda: store.load_queue(chat.id) == [], "the end of the queue")
+
+
+def test_stopped_and_continued_it_reads_keys_once_and_draws_all_again(tmp_path: Path) -> None:
+    """SIGSTOP gives no notice; a shell that takes the terminal meanwhile sets it its own way."""
+    model = tmp_path / "tiny.gguf"
+    model.write_bytes(b"GGUF")
+    with Terminal(Script(answer="the answer"), str(model)) as terminal:
+        terminal.wait_for("ready")
+        process = psutil.Process(terminal.process.pid)
+        raw, threads = termios.tcgetattr(terminal.theirs), process.num_threads()
+        for _ in range(3):
+            process.suspend()
+            wait_until(lambda: process.status() == psutil.STATUS_STOPPED, "a stopped process")
+            termios.tcsetattr(terminal.theirs, termios.TCSANOW, terminal.before)
+            at = len(terminal.output)
+            process.resume()
+            terminal.wait_for("Ask about code"[1:], "\x1b[?1049h", after=at)
+            assert termios.tcgetattr(terminal.theirs) == raw
+        assert process.num_threads() <= threads
+        for number in range(20):
+            at, words = len(terminal.output), f"words {number} of a question"
+            terminal.send(words + "\r")
+            terminal.wait_for(words, "the answer", after=at)

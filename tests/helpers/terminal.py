@@ -44,9 +44,9 @@ class Terminal:
         self._chunks: list[bytes] = []
 
     def __enter__(self) -> "Terminal":
-        self._ours, self._theirs = pty.openpty()
-        fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, self._size)
-        self._before = termios.tcgetattr(self._theirs)
+        self._ours, self.theirs = pty.openpty()
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, self._size)
+        self.before = termios.tcgetattr(self.theirs)
         root = Path(fake_ebbtide.__file__).parents[2]
         environment = {
             **os.environ,
@@ -56,9 +56,9 @@ class Terminal:
         }
         self.process = subprocess.Popen(
             self.command,
-            stdin=self._theirs,
-            stdout=self._theirs,
-            stderr=self._theirs,
+            stdin=self.theirs,
+            stdout=self.theirs,
+            stderr=self.theirs,
             env=environment,
             start_new_session=True,
         )
@@ -74,7 +74,7 @@ class Terminal:
         self._done.set()
         self._reader.join()
         os.close(self._ours)
-        os.close(self._theirs)
+        os.close(self.theirs)
 
     def _read(self) -> None:
         while not self._done.is_set():
@@ -110,7 +110,7 @@ class Terminal:
 
     def is_as_before(self) -> bool:
         """Whether the line's own modes (echo, line by line) are those from before the start."""
-        return termios.tcgetattr(self._theirs)[:4] == self._before[:4]
+        return termios.tcgetattr(self.theirs)[:4] == self.before[:4]
 
 
 def string_sequences(output: bytes) -> Sequence[bytes]:

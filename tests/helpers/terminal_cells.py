@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+_CUT = re.compile(r"\x1b(?:\[[0-9;?<=>]*|\][^\x07\x1b]*)?\Z")
 _SEQUENCE = re.compile(
     r"\x1b(?:\[([?<>=]*)([0-9;:]*)[ -/]*([@-~])|[\]PX^_].*?(?:\x07|\x1b\\)|[ -/]*[0-~])", re.DOTALL
 )
@@ -49,8 +50,8 @@ class TerminalCells:
         self._clear()
 
     def feed(self, output: bytes) -> None:
-        """Take all that was written so far, from the beginning."""
-        text, at = output.decode("utf-8", "replace"), 0
+        """Take all that was written so far, from the beginning; half a sequence at the end is left away."""
+        text, at = _CUT.sub("", output.decode("utf-8", "replace")), 0
         for match in _SEQUENCE.finditer(text):
             self._print(text[at : match.start()])
             at = match.end()
