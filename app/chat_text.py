@@ -73,3 +73,11 @@ def describe_progress(session: ChatSession) -> str:
     if progress.total <= 0:
         return stage
     return f"{stage} {min(progress.done / progress.total, 1):.0%}{of_total(progress.total)}"
+
+
+def share_of(session: ChatSession) -> str:
+    """ "34%": the figure of `describe_progress` alone, or an empty string."""
+    progress = session.model.progress
+    return (
+        f"{min(progress.done / progress.total, 1):.0%}" if progress is not None and progress.total > 0 else ""
+    )

@@ -57,7 +57,7 @@ async def rename(screen: "ChatScreen", argument: str) -> None:
     if not argument:
         raise UsageError("A title is missing", hint="For example: /rename Parsing dates")
     screen.session.keeper.rename(argument)
-    screen.note(f"This chat is called “{argument}” now.", passing=True)
+    screen.hint(f"Renamed to “{argument}”.")
 
 
 async def delete(screen: "ChatScreen", argument: str) -> None:

@@ -1,4 +1,4 @@
-"""One line about the model: name, what it does, speed, context; or for a moment a hint in its place."""
+"""One line about model and chat: name, what it does, title, speed, context; or for a moment a hint."""
 
 from typing import ClassVar
 
@@ -9,15 +9,34 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from ebbtide.app.chat_session import ChatSession
-from ebbtide.app.chat_text import describe_progress
+from ebbtide.app.chat_text import describe_progress, share_of
 from ebbtide.app.phase import BUSY, Phase
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.token_counts import Cost
+from ebbtide.app.widgets.squeeze import Step, shorter, squeeze
 
 HINT_S = 4.0
 WIDE_CELLS = 90
 """Room for a hint and the figures."""
 NEARLY_FULL_SHARE, FULL_SHARE = 0.8, 0.98
+GAP_CELLS = 2
+"""At least, between what is on the left and the figures."""
+LEAST_NAME_CELLS, LEAST_TITLE_CELLS, LONGEST_TITLE = 6, 10, 60
+NOT_YET = {Phase.STARTING, Phase.FETCHING, Phase.LOADING}
+"""A question that is sent now waits for the model."""
+
+STEPS: tuple[Step, ...] = (
+    ("title", 0),
+    ("speed", 0),
+    ("name", 1),
+    ("context", 2),
+    ("state", 0),
+    ("detail", 1),
+    ("name", 0),
+    ("context", 0),
+    ("detail", 0),
+)
+"""What gives way where there is little room, the first first; the state, in its shortest wording, never."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -31,6 +50,12 @@ class Status(msgspec.Struct, frozen=True):
     context_size: int = 0
     draft: Cost = Cost()
     """Of what is being written in the prompt; 0 where it is not worth a word."""
+    title: str = ""
+    """Of the chat."""
+    share: str = ""
+    """The figure of `detail` alone, for where there is no room for its words."""
+    waits: bool = False
+    """A question has been sent, and waits for the model."""
     is_estimate: bool = False
     """Nothing of the chat was read by the engine yet: `context_used` is what it will be, about."""
 
@@ -44,7 +69,11 @@ def status_of(session: ChatSession, fallback_name: str) -> Status:
         detail = f"{snapshot.prompt_done:,}/{snapshot.prompt_tokens:,}"
     speed = 0.0 if snapshot is None else (snapshot.prefill_tok_s if reading else snapshot.decode_tok_s)
     used = session.context_used
+    chat = session.keeper.chat
     return Status(
+        title=safe_line(chat.title)[:LONGEST_TITLE] if chat is not None else "",
+        share=detail if reading else share_of(session),
+        waits=session.exchange.waiting and session.phase in NOT_YET,
         name=safe_line(loaded.name if loaded is not None else fallback_name),
         phase=session.phase,
         detail=detail,
@@ -90,22 +119,59 @@ class StatusLine(Widget):
         self.set_class(bool(self.hint), "-hinting")
 
     def render(self) -> Content:
-        right = self._figures()
-        room = self.content_size.width - right.cell_length
-        left = self._left().truncate(max(room - 1 if right else room, 0), ellipsis=True)
-        gap = " " * max(self.content_size.width - left.cell_length - right.cell_length, 1)
+        width = self.content_size.width
+        if self.hint and width < WIDE_CELLS:
+            return self._hint().truncate(width, ellipsis=True)
+        said = squeeze(self._wordings(), STEPS, width - GAP_CELLS)
+        left = self._left(said).truncate(width, ellipsis=True)
+        right = self._figures(said)
+        gap = " " * max(width - left.cell_length - right.cell_length, 0)
         return Content.assemble(left, gap, right)
 
-    def _left(self) -> Content:
-        if self.hint:
-            return Content.styled(self.hint, self.get_visual_style("status--hint"))
+    def _wordings(self) -> dict[str, list[str]]:
+        """All that the line may say; a hint stands in the place of everything on the left."""
         status = self.status
+        speed = f"{status.speed_tok_s:.1f} tok/s" if status.speed_tok_s > 0 else ""
+        right = {"speed": [speed and f"{speed}   ", ""], "context": _contexts(status)}
+        if self.hint:
+            return {
+                "name": [self.hint, *shorter(self.hint, LEAST_NAME_CELLS)],
+                "state": [""],
+                "detail": [""],
+                "title": [""],
+                **right,
+            }
+        return {
+            "name": [*(f"{name}  " for name in shorter(status.name, LEAST_NAME_CELLS)), ""],
+            "state": [f"{self._mark()} {words}" for words in _states(status)],
+            "detail": [words and f"  {words}" for words in (status.detail, status.share, "")],
+            "title": [*(f"  “{title}”" for title in _titles(status.title)), ""],
+            **right,
+        }
+
+    def _left(self, said: dict[str, str]) -> Content:
+        if self.hint:
+            return Content.styled(said["name"], self.get_visual_style("status--hint"))
+        figure = self.get_visual_style("status--figure")
         return Content.assemble(
-            (status.name, self.get_visual_style("status--name")),
-            "  ",
-            (self._mark(), self.get_visual_style(self._state_class())),
-            (f" {status.phase}", self.get_visual_style(self._state_class())),
-            (f"  {status.detail}" if status.detail else "", self.get_visual_style("status--figure")),
+            (said["name"].rstrip(), self.get_visual_style("status--name")),
+            "  " if said["name"] else "",
+            (said["state"], self.get_visual_style(self._state_class())),
+            (said["detail"], figure),
+            (said["title"], figure),
+        )
+
+    def _hint(self) -> Content:
+        return Content.styled(self.hint, self.get_visual_style("status--hint"))
+
+    def _figures(self, said: dict[str, str]) -> Content:
+        """Speed and context; a word at its end says that it is filling up."""
+        figure = self.get_visual_style("status--figure")
+        word = _fullness_of(self.status)
+        context = said["context"].removesuffix(word) if word else said["context"]
+        bad = word if said["context"] else ""
+        return Content.assemble(
+            (said["speed"], figure), (context, figure), (bad, self.get_visual_style("status--bad"))
         )
 
     def _mark(self) -> str:
@@ -119,20 +185,31 @@ class StatusLine(Widget):
             return "status--bad"
         return "status--busy" if self.status.phase in BUSY or self.status.detail else "status--ready"
 
-    def _figures(self) -> Content:
-        """Speed and context; how full the context is stands there in words too. A hint needs the room."""
-        if self.hint and self.content_size.width < WIDE_CELLS:
-            return Content()
-        status, style = self.status, self.get_visual_style("status--figure")
-        parts = [(f"{status.speed_tok_s:.1f} tok/s   ", style)] if status.speed_tok_s > 0 else []
-        if status.context_size:
-            about = "~" if status.is_estimate else ""
-            draft = f" + {status.draft.figure}" if status.draft.tokens else ""
-            parts.append((f"context {about}{status.context_used:,}{draft} / {status.context_size:,}", style))
-            word = fullness(status.context_used, status.context_size, status.draft.tokens)
-            if word:
-                parts.append((f" {word}", self.get_visual_style("status--bad")))
-        return Content.assemble(*parts)
+
+def _states(status: Status) -> list[str]:
+    """What the model does, and whether somebody waits for it."""
+    if status.waits:
+        return [f"your question waits for the model: {status.phase}", f"waits: {status.phase}"]
+    return [str(status.phase)]
+
+
+def _titles(title: str) -> list[str]:
+    return shorter(title, LEAST_TITLE_CELLS) if title else []
+
+
+def _contexts(status: Status) -> list[str]:
+    """How full the context is: with what is being written, without, without its name, in a word."""
+    if not status.context_size:
+        return [""]
+    used = f"{'~' if status.is_estimate else ''}{status.context_used:,}"
+    draft = f" + {status.draft.figure}" if status.draft.tokens else ""
+    word = _fullness_of(status)
+    end = f" / {status.context_size:,}{' ' if word else ''}{word}"
+    return [f"context {used}{draft}{end}", f"context {used}{end}", f"{used}{end}", word]
+
+
+def _fullness_of(status: Status) -> str:
+    return fullness(status.context_used, status.context_size, status.draft.tokens)
 
 
 def fullness(used: int, size: int, draft: int = 0) -> str:

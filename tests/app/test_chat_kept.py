@@ -114,7 +114,7 @@ async def test_chats_are_listed_renamed_searched_and_deleted(store: ChatStore) -
         await ready(pilot)
         await answered(pilot, "about parsing dates")
         await ask(pilot, "/rename Dates [red]and\x1b[31m more")
-        await shown(pilot, "This chat is called")
+        await shown(pilot, "Renamed to “Dates [red]and[31m more”.")
         await ask(pilot, "/new")
         await until(pilot, lambda: contents(pilot) == [])
         await answered(pilot, "about sorting lists")

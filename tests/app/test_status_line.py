@@ -1,0 +1,138 @@
+"""The line about the model and the chat: what it says, and what gives way where it is narrow."""
+
+import msgspec
+import pytest
+from textual.app import App, ComposeResult
+
+from ebbtide.app.phase import Phase
+from ebbtide.app.token_counts import Cost
+from ebbtide.app.widgets.squeeze import shorter, squeeze
+from ebbtide.app.widgets.status_line import Status, StatusLine
+from tests.helpers.chat_host import (
+    answered,
+    ask,
+    chat_app,
+    drawn,
+    press,
+    ready,
+    screen_of,
+    settled,
+    shown,
+    until,
+)
+from tests.helpers.fake_engine import Script
+
+READING = Status(
+    name="Ebbtide Starter",
+    phase=Phase.READING,
+    detail="256/1,280",
+    share="256/1,280",
+    speed_tok_s=71.04,
+    context_used=890,
+    context_size=8192,
+    title="A question about closures",
+)
+ANSWERING = msgspec.structs.replace(READING, phase=Phase.ANSWERING, detail="", share="")
+LOADING = Status(
+    name="starter",
+    phase=Phase.FETCHING,
+    detail="Downloading the starter's basis 43% of 88.6 MiB",
+    share="43%",
+    waits=True,
+)
+FULL = msgspec.structs.replace(ANSWERING, context_used=8190, draft=Cost(1200))
+
+
+class Lines(App[None]):
+    """A status line alone; nothing beside it takes cells."""
+
+    def compose(self) -> ComposeResult:
+        yield StatusLine()
+
+
+async def line(status: Status, width: int) -> str:
+    app = Lines()
+    async with app.run_test(size=(width, 3)) as pilot:
+        app.query_one(StatusLine).status = status
+        await settled(pilot)
+        return drawn(app).split("\n")[0]
+
+
+@pytest.mark.parametrize("status", [READING, ANSWERING, LOADING, FULL], ids=["read", "write", "load", "full"])
+@pytest.mark.parametrize("width", [20, 24, 30, 36, 41, 60, 80])
+async def test_the_state_stays_and_figures_are_whole(status: Status, width: int) -> None:
+    text = await line(status, width)
+    assert str(status.phase) in text
+    whole = (
+        "256/1,280",
+        "71.0 tok/s",
+        "43%",
+        "88.6 MiB",
+        "890 / 8,192",
+        "8,190 / 8,192",
+        "8,190 + 1,200 / 8,192",
+    )
+    rest = text
+    for figure in whole:
+        rest = rest.replace(figure, "")
+    assert not any(character.isdigit() for character in rest), f"a figure is cut in {text!r}"
+
+
+async def test_what_gives_way_first() -> None:
+    wide = await line(ANSWERING, 100)
+    assert "“A question about closures”" in wide and "71.0 tok/s" in wide and "context 890" in wide
+    assert "…”" in await line(ANSWERING, 80), "a title is cut before anything else"
+    without_title = await line(ANSWERING, 66)
+    assert "71.0 tok/s" in without_title and "“" not in without_title
+    without_speed = await line(ANSWERING, 50)
+    assert "tok/s" not in without_speed and "Ebbtide Starter" in without_speed
+    assert "Ebbti…  ◐ answering" in await line(ANSWERING, 40)
+
+
+async def test_a_question_that_waits_for_the_model_says_so() -> None:
+    assert "your question waits for the model: fetching  Downloading" in await line(LOADING, 120)
+    assert "waits: fetching  43%" in await line(LOADING, 36)
+    async with chat_app(Script(load_delay_s=300, progress_steps=3000)).run_test() as pilot:
+        await until(pilot, lambda: screen_of(pilot).session.model.progress is not None)
+        await shown(pilot, "loading", without=["waits"])
+        await ask(pilot, "hello?")
+        await shown(pilot, "waits for the model: loading", "%")
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24)])
+async def test_narrow_screens_name_the_state(size: tuple[int, int]) -> None:
+    endless = Script(answer="word " * 5000, token_delay_s=0.02)
+    async with chat_app(endless).run_test(size=size) as pilot:
+        await ready(pilot)
+        if size[1] > 12:  # on a lower one the panel has no side
+            press(pilot, "f2")
+            await shown(pilot, "memory")
+        await shown(pilot, "● ready")
+        await ask(pilot, "go on")
+        await shown(pilot, "◐ answering")
+        press(pilot, "escape")
+        await shown(pilot, "● ready")
+
+
+async def test_the_title_is_shown_and_a_new_one_is_told() -> None:
+    async with chat_app(Script()).run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await answered(pilot, "what is ebb?")
+        await shown(pilot, "“what is ebb?”")
+        await ask(pilot, "/rename Tides\x1b[31m and [red]more")
+        await shown(pilot, "Renamed to “Tides[31m and [red]more”.")
+        screen_of(pilot).hint("")
+        await shown(pilot, "● ready  “Tides[31m and [red]more”", without=["Renamed"])
+        await ask(pilot, "/new")
+        await shown(pilot, "● ready", without=["“"])
+
+
+def test_wordings_give_way_in_order() -> None:
+    parts = {"a": ["aaaa", "aa", ""], "b": ["bbbb", "b"]}
+    steps = (("a", 1), ("b", 0), ("a", 0))
+    assert squeeze(parts, steps, 8) == {"a": "aaaa", "b": "bbbb"}
+    assert squeeze(parts, steps, 7) == {"a": "aa", "b": "bbbb"}
+    assert squeeze(parts, steps, 5) == {"a": "aa", "b": "b"}
+    assert squeeze(parts, steps, 0) == {"a": "", "b": "b"}
+    assert shorter("abcd", 2) == ["abcd", "ab…", "a…"]
+    assert shorter("日本語", 3) == ["日本語", "日本…", "日 …", "日…"]
