@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from ebbtide.engine.device.driver import CudaDriver, DriverError
 from ebbtide.engine.device.lanes import Marker
-from ebbtide.engine.device.pace import Pace
+from ebbtide.engine.device.pace import STATE_BYTES, LeastSeconds, Pace, PaceKernels
 from ebbtide.engine.errors import FitError
 from ebbtide.engine.memory.anonymous import U8, anonymous
 from ebbtide.engine.sizes import format_bytes
@@ -61,9 +61,13 @@ class CudaCard:
         self._ordinary: list[U8] = []
         self._device: list[int] = []
 
-    def pace(self, least_seconds: Callable[[int], float]) -> None:
+    def pace(self, least_seconds: LeastSeconds, kernels: PaceKernels) -> None:
         """From now on a copy of so many bytes takes `least_seconds` of them at least."""
-        self._pace = Pace(self._driver, self._copy, least_seconds)
+        state, stream = self.device(STATE_BYTES), ctypes.c_void_p(self._copy)
+        self._driver.call("cuMemsetD8Async", ctypes.c_uint64(state), 0, ctypes.c_size_t(STATE_BYTES), stream)
+        self._pace = Pace(kernels, self._copy, state, least_seconds)
+        self._pace.before_copy()  # its kernels are compiled now, not while the first copy is waited for
+        self._pace.after_copy(0)
 
     # --- Lanes
 

@@ -1,42 +1,39 @@
 """Copies to a card that take at least as long as in a slower slot (`--emulate pcie=...`)."""
 
-import ctypes
-import time
+import math
 from collections.abc import Callable
+from typing import Protocol
 
-from ebbtide.engine.device.driver import CudaDriver
+STATE_BYTES = 256
+"""What the kernels of `kernels/triton/pace.py` keep in the card's memory, zeros at first."""
 
-_HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+LeastSeconds = Callable[[int], float]
+"""How long a copy of so many bytes takes at least."""
+
+
+class PaceKernels(Protocol):
+    """Adds kernels to a stream of the driver's; `state` is an address on the card."""
+
+    def begin_copy(self, stream: int, state: int) -> None:
+        """What is added next is a copy."""
+        ...
+
+    def end_copy(self, stream: int, state: int, least_ns: int) -> None:
+        """The stream goes on so long after that copy began, at the earliest."""
+        ...
 
 
 class Pace:
-    """Adds pauses to a queue of copies; the host and the other queue go on meanwhile.
+    """Adds a pause behind each copy of a queue; the host and the other queue go on meanwhile."""
 
-    `least_seconds` of a number of bytes is how long their copy takes at least. This object has to live until
-    the queue is done: the driver calls back into it, on a thread of its own.
-    """
-
-    def __init__(self, driver: CudaDriver, stream: int, least_seconds: Callable[[int], float]) -> None:
-        self._driver, self._stream, self._least_seconds = driver, stream, least_seconds
-        self._began_s = 0.0
-        self._calls = _HOST_FUNCTION(self._begin), _HOST_FUNCTION(self._end)
+    def __init__(self, kernels: PaceKernels, stream: int, state: int, least_seconds: LeastSeconds) -> None:
+        self._kernels, self._stream, self._state, self._least_seconds = kernels, stream, state, least_seconds
 
     def before_copy(self) -> None:
         """What is added next is the copy."""
-        self._add(0, 0)
+        self._kernels.begin_copy(self._stream, self._state)
 
     def after_copy(self, nbytes: int) -> None:
         """What was added last was the copy, of so many bytes."""
-        self._add(1, nbytes)
-
-    def _add(self, call: int, value: int) -> None:
-        stream = ctypes.c_void_p(self._stream)
-        self._driver.call("cuLaunchHostFunc", stream, self._calls[call], ctypes.c_void_p(value))
-
-    def _begin(self, _: int | None) -> None:
-        self._began_s = time.monotonic()
-
-    def _end(self, nbytes: int | None) -> None:
-        left = self._least_seconds(nbytes or 0) - (time.monotonic() - self._began_s)
-        if left > 0:
-            time.sleep(left)
+        least_ns = math.ceil(1e9 * self._least_seconds(nbytes))
+        self._kernels.end_copy(self._stream, self._state, least_ns)

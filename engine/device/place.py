@@ -62,7 +62,7 @@ def find_place(wish: str) -> tuple[Place | None, str]:
 def emulated(place: Place, emulation: Emulation) -> Place:
     """The same place on what looks like a smaller card, or one in a slower slot."""
     if emulation.pcie_bytes_per_s is not None:
-        place.lanes.pace(emulation.least_seconds)
+        place.lanes.pace(emulation.least_seconds, place.side)
     free = emulation.free_bytes(place.total_bytes, place.free_bytes)
     notice = " ".join(part for part in (emulation.sentence, place.notice) if part)
     return replace(place, total_bytes=emulation.card_bytes(place.total_bytes), free_bytes=free, notice=notice)

@@ -1,9 +1,11 @@
 """A card as torch and Triton see it: tensors over memory of the driver's, the stream that kernels run on."""
 
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import torch
 
+from ebbtide.kernels.triton import pace
 from ebbtide.kernels.triton.scatter import scatter
 from ebbtide.kernels.triton.stream import CudaStream, Stream
 
@@ -23,6 +25,14 @@ class TorchSide(Protocol):
 
     def scatter(self, stream: int, staged: int, pages: int, page_bytes: int) -> None:
         """Launch the copy that `Lanes.scatter` describes on a stream of the driver's."""
+        ...
+
+    def begin_copy(self, stream: int, state: int) -> None:
+        """See `PaceKernels`."""
+        ...
+
+    def end_copy(self, stream: int, state: int, least_ns: int) -> None:
+        """See `PaceKernels`."""
         ...
 
 
@@ -55,5 +65,22 @@ class CudaSide:
 
     def scatter(self, stream: int, staged: int, pages: int, page_bytes: int) -> None:
         """See `TorchSide.scatter`."""
-        with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self.device)):
+        with self._on(stream):
             scatter(staged, pages, page_bytes, self.device)
+
+    def begin_copy(self, stream: int, state: int) -> None:
+        """See `PaceKernels`."""
+        with self._on(stream):
+            pace.begin(state, self.device)
+
+    def end_copy(self, stream: int, state: int, least_ns: int) -> None:
+        """See `PaceKernels`."""
+        with self._on(stream):
+            pace.end(state, least_ns, self.device)
+
+    def _on(self, stream: int) -> AbstractContextManager[object]:
+        """Launches inside go to that stream."""
+        found: AbstractContextManager[object] = torch.cuda.stream(
+            torch.cuda.ExternalStream(stream, device=self.device)
+        )
+        return found

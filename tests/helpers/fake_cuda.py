@@ -185,9 +185,6 @@ class FakeCuda:
     def _cuMemcpyDtoDAsync_v2(self, target: Any, source: Any, size: Any, stream: Any) -> None:  # noqa: N802
         self._later_move(target.value, source.value, size.value, stream)
 
-    def _cuLaunchHostFunc(self, stream: Any, function: Any, value: Any) -> None:  # noqa: N802
-        self.queues.add(stream.value, lambda: function(value))
-
     def _later_move(self, target: int, source: int, size: int, stream: Any) -> None:
         self.queues.add(stream.value, lambda: ctypes.memmove(target, source, size))
 

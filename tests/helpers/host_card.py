@@ -13,10 +13,12 @@ import torch
 from ebbtide.engine.device.driver import CudaDriver
 from ebbtide.engine.device.nvml import Nvml
 from ebbtide.engine.device.place import Place, open_place
+from ebbtide.kernels.triton import pace
 from ebbtide.kernels.triton.scatter import scatter
 from ebbtide.kernels.triton.stream import Stream
 from tests.helpers.fake_cuda import FakeCard, FakeCuda
 from tests.helpers.late_queues import LateQueues
+from tests.helpers.memory_clock import leaping_clock
 
 COMPUTE = 0x77
 
@@ -44,12 +46,21 @@ class HostSide:
     def __init__(self, queues: LateQueues) -> None:
         self._queues = queues
         self.stream: Stream = LateStream(queues)
+        self.paused_ns = 0
+        """What copies were asked to take, all together."""
 
     def wrap(self, address: int, nbytes: int) -> torch.Tensor:
         return torch.from_numpy(np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address)))
 
     def scatter(self, stream: int, staged: int, pages: int, page_bytes: int) -> None:
         self._queues.add(stream, lambda: scatter(staged, pages, page_bytes, self.device))
+
+    def begin_copy(self, stream: int, state: int) -> None:
+        self._queues.add(stream, lambda: pace.begin(state, self.device, leaping_clock))
+
+    def end_copy(self, stream: int, state: int, least_ns: int) -> None:
+        self.paused_ns += least_ns
+        self._queues.add(stream, lambda: pace.end(state, least_ns, self.device, leaping_clock))
 
 
 class HostCard:

@@ -27,7 +27,7 @@ TYPES = {
     "*i32": "widths down_widths gate_up_widths fault faults idx positions ids page_ids requests",
     "*i64": "pages scales sources sealed tags expected",
     "*u8": "chosen bad",
-    "i64": "staged targets",
+    "i64": "staged targets state least_ns",
     "fp32": "factor eps",
 }
 """Of arguments by name; all others are i32."""
@@ -142,6 +142,7 @@ def row_cases() -> Iterator[Case]:
 def kv_cases() -> Iterator[Case]:
     """What moves pages and fills them: 24 tokens of heads of 128."""
     from ebbtide.kernels.triton.kv import ROWS, kv_write_kernel
+    from ebbtide.kernels.triton.pace import begin_kernel, card_clock, end_kernel
     from ebbtide.kernels.triton.scatter import PIECE_BYTES, scatter_kernel
     from ebbtide.kernels.triton.seal import TOKENS_TOGETHER, seal_kernel
     from ebbtide.kernels.triton.tags import TILE, tags_kernel
@@ -151,6 +152,8 @@ def kv_cases() -> Iterator[Case]:
     yield Case(f"kv write x{ROWS}", kv_write_kernel, {**page, "ROWS": ROWS}, 4)
     yield Case("seal", seal_kernel, {**page, "TILE": TOKENS_TOGETHER}, 4)
     yield Case("tags", tags_kernel, {"TILE": TILE}, 4)
+    yield Case("pace begin", begin_kernel, {"CLOCK": card_clock}, 1)
+    yield Case("pace end", end_kernel, {"CLOCK": card_clock}, 1)
     yield Case("scatter", scatter_kernel, {"VECTORS": PIECE_BYTES // 16}, 4)
 
 
