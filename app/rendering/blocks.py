@@ -8,6 +8,8 @@ from textual.content import Content
 from ebbtide.app.rendering.rows import BLANK, NARROWEST, Block, Look, Row, beside, folded, wrapped
 from ebbtide.app.safe_text import safe_line
 
+HEADINGS = (".answer--title", ".answer--heading", ".answer--subheading")
+"""By level."""
 BULLETS = ("• ", "◦ ", "▪ ")
 """By depth."""
 TAB_CELLS = 4
@@ -51,8 +53,7 @@ class Heading:
     level: int
 
     def rows(self, width: int, look: Look) -> list[Row]:
-        style = ".answer--title" if self.level <= 2 else ".answer--heading"
-        return wrapped(self.text.stylize_before(style), width)
+        return wrapped(self.text.stylize_before(HEADINGS[min(self.level, len(HEADINGS)) - 1]), width)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ class AnswerInks(VerticalScroll):
         "answer--mark",
         "answer--rule",
         "answer--strong",
+        "answer--subheading",
         "answer--struck",
         "answer--table-head",
         "answer--title",

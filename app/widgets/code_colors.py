@@ -8,10 +8,20 @@ LARGE_CHARACTERS = 50_000
 """Longer code is shown in one colour: highlighting takes about a second for each megabyte."""
 
 
+def _changes(inserted: str, deleted: str, place: str) -> dict[tuple[str, ...], str]:
+    """The lines of a diff."""
+    return {
+        Token.Generic.Inserted: inserted,
+        Token.Generic.Deleted: deleted,
+        Token.Generic.Subheading: place,
+        Token.Generic.Heading: "bold",
+    }
+
+
 def _styles(keyword: str, name: str, string: str, number: str, error: str) -> dict[tuple[str, ...], str]:
     """From a few inks to the tokens that Textual's own theme colours."""
-    return {
-        **dict.fromkeys(HighlightTheme.STYLES, ""),
+    return _changes(name if string == error else string, error, keyword) | {
+        **dict.fromkeys(set(HighlightTheme.STYLES) - set(_changes("", "", "")), ""),
         Token.Comment: "italic",
         Token.Error: error,
         Token.Keyword: f"bold {keyword}",
@@ -32,6 +42,12 @@ def _styles(keyword: str, name: str, string: str, number: str, error: str) -> di
         Token.Operator.Word: keyword,
         Token.String: string,
     }
+
+
+class Colors(HighlightTheme):
+    """Textual's own, and the lines of a diff."""
+
+    STYLES = HighlightTheme.STYLES | _changes("$text-success", "$text-error", "$text-accent")
 
 
 class AnsiDark(HighlightTheme):
@@ -56,5 +72,5 @@ def colored(code: str, language: str, *, ansi: bool, dark: bool) -> Content:
     """`code` in colour. A language that is not known, or not given, is text: nothing is guessed."""
     if len(code) > LARGE_CHARACTERS:
         return Content(code)
-    theme = (AnsiDark if dark else AnsiLight) if ansi else HighlightTheme
+    theme = (AnsiDark if dark else AnsiLight) if ansi else Colors
     return highlight(code, language=language.strip().partition(" ")[0] or "text", theme=theme)

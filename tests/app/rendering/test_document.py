@@ -125,6 +125,21 @@ def test_lists_in_lists() -> None:
     assert lines("-\n- b\n") == ["•", "• b", ""]
 
 
+def test_levels_of_headings_look_different() -> None:
+    rows = document("# a\n\n## b\n\n### c\n\n#### d\n").rows(40, LOOK)
+    looks = [styles(row)[row.content.plain] for row in rows if row.content.plain]
+    assert len(set(looks)) == 3 and looks[2] == looks[3]
+
+
+def test_lines_of_a_diff_have_colours() -> None:
+    text = "```diff\n@@ -1 +1 @@\n-old\n+new\n same\n```\n"
+    for look in (Look(ansi, dark) for ansi in (False, True) for dark in (False, True)):
+        found: dict[str, str] = {}
+        for row in document(text).rows(40, look):
+            found |= {name.strip(): style for name, style in styles(row).items() if style != ".answer--code"}
+        assert len({found["@@ -1 +1 @@"], found["-old"], found["+new"]}) == 3, (look, found)
+
+
 def test_quotes_keep_their_bar_where_lines_are_wrapped() -> None:
     assert lines("> one two\n> three\n>\n> four", 12) == ["▌ one two", "▌ three", "▌", "▌ four", ""]
 
