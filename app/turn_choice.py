@@ -30,6 +30,11 @@ class TurnChoice:
             await self._move(-1 if deed == "older" else 1)
             return
         turn, screen = self.turn, self._screen
+        if deed == "copy" and await screen.copy_selection():
+            return
+        if deed == "leave" and screen.get_selected_text():
+            screen.clear_selection()
+            return
         if deed == "leave" or turn is None or turn.message is None:
             self.leave()
             return

@@ -203,6 +203,14 @@ class ChatScreen(Screen[None]):
         said = await asyncio.to_thread(copy, text, self.app.copy_to_clipboard)
         self.hint(said)
 
+    async def copy_selection(self) -> bool:
+        """Copy what is selected with the mouse, and let go of it. False: nothing is selected."""
+        text = self.get_selected_text()
+        self.clear_selection()
+        if text:
+            await self.copy(text)
+        return bool(text)
+
     def set_compact(self, compact: bool) -> None:
         """Less empty space, or as usual; remembered."""
         self.set_class(compact, "-compact")
@@ -231,8 +239,15 @@ class ChatScreen(Screen[None]):
             raise UsageError(f"There is no command /{call.name}.", hint=hint)
         await call.command.run(self, call.argument)
 
+    async def on_prompt_copy_asked(self, message: Prompt.CopyAsked) -> None:
+        await self.copy(message.text)
+
     async def on_prompt_stop_asked(self, message: Prompt.StopAsked) -> None:
-        if self.session.busy:
+        if message.is_ctrl_c and await self.copy_selection():
+            return
+        if not message.is_ctrl_c and self.get_selected_text():
+            self.clear_selection()
+        elif self.session.busy:
             await self.questions.stop()
         elif self.area.editing and not message.is_ctrl_c:
             self.area.end_edit()

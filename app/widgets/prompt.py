@@ -65,9 +65,17 @@ class Prompt(TextArea):
 
     @dataclass
     class StopAsked(Message):
-        """Esc, or Ctrl+C with nothing to copy; Ctrl+C stops an answer, else clears the prompt, else quits."""
+        """Esc, or Ctrl+C with nothing to copy in the prompt; Ctrl+C copies what is selected elsewhere, else
+        stops an answer, else clears the prompt, else quits.
+        """
 
         is_ctrl_c: bool
+
+    @dataclass
+    class CopyAsked(Message):
+        """Ctrl+C where some of the prompt is selected."""
+
+        text: str
 
     class QuitAsked(Message):
         """Ctrl+D on an empty prompt."""
@@ -204,7 +212,7 @@ class Prompt(TextArea):
 
     def action_interrupt(self) -> None:
         if self.selected_text:
-            self.action_copy()
+            self.post_message(self.CopyAsked(self.selected_text))
         else:
             self.post_message(self.StopAsked(is_ctrl_c=True))
 

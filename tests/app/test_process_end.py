@@ -81,7 +81,7 @@ def test_an_interrupted_json_run_prints_what_it_had(model: str, tmp_path: Path) 
 def test_a_signal_while_loading(model: str) -> None:
     process = start(Script(load_delay_s=60, progress_steps=600), "run", model, "-p", "hi")
     assert process.stderr is not None
-    assert process.stderr.read(7) == "loading"
+    assert process.stderr.read(7) == "Loading"
     children = children_of(process)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=PATIENCE_S)
