@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -13,10 +14,26 @@ from ebbtide.app.commands import COMMANDS
 from ebbtide.app.console import print_error
 from ebbtide.app.context import AppContext
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated, raise_on_termination
-from ebbtide.engine.errors import EbbtideError, UsageError
+from ebbtide.engine.errors import EbbtideError, ModelError, UsageError
 
 DEFAULT_COMMAND = "chat"
 LATER_COMMANDS = ("calibrate", "compare", "plan", "serve", "simulate")
+
+
+TYPED = "ebbtide.typed"
+"""The first word of a call that names no command."""
+NEAR_SHARE = 0.7
+
+
+def meant_commands(word: str) -> list[str]:
+    """What a mistyped command may mean, the likeliest first; nothing for flags and for existing files."""
+    import difflib  # only where something is wrong
+
+    if not word or word.startswith("-") or os.path.lexists(word):
+        return []
+    if word.casefold() in ("help", "h", "?"):
+        return ["--help"]
+    return difflib.get_close_matches(word.casefold(), COMMANDS, n=2, cutoff=NEAR_SHARE)
 
 
 class DefaultToChat(click.Group):
@@ -41,8 +58,21 @@ class DefaultToChat(click.Group):
                 hint="`ebbtide --help` lists what works.",
             )
         if first not in COMMANDS and first not in ("--help", "-h", "--version"):
+            ctx.meta[TYPED] = first
             args = [DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """A word that is neither a command nor a model may be a mistyped command."""
+        try:
+            return super().invoke(ctx)
+        except ModelError as error:
+            meant = meant_commands(ctx.meta.get(TYPED, ""))
+            if meant:
+                error.hint = (
+                    f"Did you mean {' or '.join(f'`ebbtide {name}`' for name in meant)}? {error.hint}"
+                )
+            raise
 
 
 @click.group(

@@ -1,5 +1,6 @@
 """Standard error for people: two-line errors, notes, progress. Standard output is left to the answer."""
 
+import os
 import sys
 import time
 from types import TracebackType
@@ -13,6 +14,11 @@ BAR_CELLS = 24
 REDRAW_S = 0.1
 LINE_STEP = 0.1
 """Without a terminal, one line for each tenth of a stage."""
+
+
+def is_dumb() -> bool:
+    """The terminal understands no sequences, as that of an editor; it says so itself."""
+    return os.environ.get("TERM", "").strip().lower() == "dumb"
 
 
 def note(text: str) -> None:
@@ -29,11 +35,15 @@ def print_error(error: EbbtideError, detail: str = "") -> None:
 
 
 class ProgressPrinter:
-    """A bar on a terminal, a few plain lines elsewhere. Use as a context manager."""
+    """A bar on a terminal, a few plain lines elsewhere. Use as a context manager.
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    `lines` False: nothing elsewhere, for what takes seconds and would only fill a log.
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, lines: bool = True) -> None:
         self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty()
+        self._terminal = self._stream.isatty() and not is_dumb()
+        self._lines = lines or (self._stream.isatty() and is_dumb())
         self._stage = ""
         self._shown = 0.0
         self._drawn_at = 0.0
@@ -55,7 +65,7 @@ class ProgressPrinter:
             self._stage, self._shown, self._drawn_at = stage, 0.0, 0.0
         if self._terminal:
             self._draw(stage, share, total)
-        elif fresh or share >= self._shown + LINE_STEP or (share >= 1.0 > self._shown):
+        elif self._lines and (fresh or share >= self._shown + LINE_STEP or (share >= 1.0 > self._shown)):
             self._shown = share
             self._write(f"{stage_words(stage)}: {share:.0%}{of_total(total)}\n")
 

@@ -10,6 +10,7 @@ from ebbtide.app.paths import Paths
 from ebbtide.app.starter import STARTER, is_starter, starter_file
 from ebbtide.engine.errors import ModelError, UsageError
 
+NEAR_SHARE = 0.7
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
 
@@ -33,9 +34,11 @@ def resolve(name: str, paths: Paths) -> Path:
         is_folder = path.is_dir()
     if is_folder:
         raise _folder(name, path)
-    matches = _matches(name, list(find_models(paths)))
+    models = list(find_models(paths))
+    matches = _matches(name, models)
     if not matches:
-        raise ModelError(f"No model {_shortened(name)!r} was found", hint=_hint(name))
+        hint = _near(name, models) or _hint(name)
+        raise ModelError(f"No model {_shortened(name)!r} was found", hint=hint)
     return _only(name, matches).path.absolute()
 
 
@@ -80,6 +83,15 @@ def _only(name: str, matches: list[FoundModel]) -> FoundModel:
 
 def _shortened(name: str, limit: int = 80) -> str:
     return name if len(name) <= limit else name[: limit - 3] + "..."
+
+
+def _near(name: str, models: list[FoundModel]) -> str:
+    """Models that a mistyped name may mean, as a hint; empty where there is none."""
+    import difflib  # only where something is wrong
+
+    known = {model.name.casefold(): model.name for model in models} | {STARTER: STARTER}
+    near = difflib.get_close_matches(name.casefold(), known, n=2, cutoff=NEAR_SHARE)
+    return f"Is it {' or '.join(known[one] for one in near)}? `ebbtide ls` lists them." if near else ""
 
 
 def _hint(name: str) -> str:

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from ebbtide.app.commands.loading import find_load, needs_fetching, prepare_load
+from ebbtide.app.console import is_dumb, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.file_kinds import refuse_other_kinds
 from ebbtide.app.first_frame import first_frame
@@ -60,7 +61,10 @@ def chat(
         theme=theme or context.settings.chat.theme,
         chat_id=chat_id or "",
     )
-    if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if is_terminal and is_dumb() and not plain:
+        note("This terminal (TERM=dumb) has no full screen: line by line, as with --plain.")
+    if plain or not is_terminal or is_dumb():
         chat_plainly(context, prepare_load(context, model, flags), wish, keeper or open_keeper(context))
         return
     load = find_load(context, model, flags)

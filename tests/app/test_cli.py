@@ -54,6 +54,26 @@ def test_a_missing_model_is_3(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("help", "`ebbtide --help`"),
+        ("chatt", "`ebbtide chat` or `ebbtide chats`"),
+        ("docter", "`ebbtide doctor`"),
+        ("startr", "Is it starter?"),
+    ],
+)
+def test_a_mistyped_word_names_what_may_be_meant(cli: Cli, typed: str, meant: str) -> None:
+    result = cli(typed)
+    assert result.code == 3 and meant in result.err and "No model" in result.err
+
+
+def test_a_word_like_nothing_gets_the_usual_hint(cli: Cli) -> None:
+    for arguments in (["zzzzzz"], ["run", "chatt", "-p", "hi"], ["-p"]):
+        result = cli(*arguments)
+        assert result.code != 0 and "Did you mean" not in result.err and "Is it" not in result.err
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ["run", "--budget", "lots"],

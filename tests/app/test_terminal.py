@@ -201,3 +201,15 @@ def test_stopped_and_continued_it_reads_keys_once_and_draws_all_again(tmp_path: 
             at, words = len(terminal.output), f"words {number} of a question"
             terminal.send(words + "\r")
             terminal.wait_for(words, "the answer", after=at)
+
+
+def test_a_dumb_terminal_gets_the_chat_line_by_line(model: str) -> None:
+    terminal = Terminal(Script(answer="forty-two", progress_steps=3), model)
+    terminal.command = ["env", "TERM=dumb", *terminal.command]
+    with terminal:
+        terminal.wait_for("line by line", "> ")
+        terminal.send("what?\n")
+        terminal.wait_for("forty-two")
+        terminal.send("/bye\n")
+        assert terminal.wait_for_end() == 0
+        assert b"\x1b" not in terminal.output
