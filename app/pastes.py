@@ -27,6 +27,12 @@ class Pastes:
         self._texts[chip] = text
         return chip
 
+    def fold(self, text: str) -> str:
+        """`text` as it was written: a chip for each paste in it that is known; else as `collapse`."""
+        for chip, known in sorted(self._texts.items(), key=lambda entry: -len(entry[1])):
+            text = text.replace(known, chip)
+        return self.collapse(text)
+
     def parts(self, text: str) -> list[str]:
         """`text` in order: what was typed, and each paste that a chip in it stands for, as it is kept. A chip
         that was changed by hand is only text.

@@ -20,6 +20,10 @@ class Questions:
         self._screen = screen
         self._session = screen.session
         self.queue = QuestionQueue()
+        self._written: dict[str, str] = {}
+        """Questions that went out with files in them, as they were written."""
+        self._given_back = ""
+        """What the prompt begins with because it came back from the engine."""
 
     async def submit(self, text: str) -> None:
         """Ask, or queue while an answer is written. With a file that cannot be sent, the text stays."""
@@ -30,6 +34,8 @@ class Questions:
             screen.prompt.put(text)
             screen.note(f"{error}\n{error.hint}", "error", passing=True)
             return
+        if whole != text:
+            self._written[whole] = text
         edited = screen.area.end_edit()
         if self._session.busy:
             self.queue.add(whole)
@@ -55,10 +61,11 @@ class Questions:
         self._show_queue()
 
     def give_back(self) -> None:
-        """A question that failed before the first word is in the prompt again, ready to be sent once more;
-        one Up away where something else has been typed by now.
+        """A question that got no word of an answer is in the prompt again, as it was written and in front of
+        what has been typed by now, ready to be sent once more.
         """
-        self._screen.prompt.restore_draft(self._session.take_back())
+        text = self._session.take_back()
+        self._given_back = self._screen.prompt.give_back(self._written.pop(text, text))
 
     # --- the queue
 
@@ -75,7 +82,7 @@ class Questions:
         """A queued question comes back to the prompt."""
         question = self.queue.take(index)
         if question is not None:
-            self._screen.prompt.put(question)
+            self._screen.prompt.put(self._written.pop(question, question))
         self._show_queue()
 
     def hold_queue(self) -> None:
@@ -113,7 +120,7 @@ class Questions:
 
         async def go(way: str) -> None:
             if question and way != "edit":
-                screen.prompt.text = ""  # it was put back there, in case nothing is chosen
+                screen.prompt.take_out(self._given_back)  # it is there in case nothing is chosen
             if way == "trim":
                 await changes.leave_out(messages_to_leave_out(session, question))
             elif way == "fork":

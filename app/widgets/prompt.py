@@ -144,7 +144,7 @@ class Prompt(TextArea):
 
     def load_history(self, texts: list[str]) -> None:
         """What earlier chats sent, oldest first."""
-        self._history = [self.pastes.collapse(text) for text in texts]
+        self._history = [self.pastes.fold(text) for text in texts]
         self._at = len(self._history)
 
     def remember(self, text: str) -> None:
@@ -157,14 +157,28 @@ class Prompt(TextArea):
     def put(self, text: str) -> None:
         """Show this text, with the cursor at its end; what was there is one Up away."""
         self.remember(self.text)
-        self.text = self.pastes.collapse(safe(text))
+        self.text = self.pastes.fold(safe(text))
         self.move_cursor(self.document.end)
 
     def restore_draft(self, text: str) -> None:
         """Show a saved draft, unless something has been typed by now."""
         if text and not self.text:
-            self.text = self.pastes.collapse(safe(text))
+            self.text = self.pastes.fold(safe(text))
             self.move_cursor(self.document.end)
+
+    def give_back(self, text: str) -> str:
+        """Show a text that was sent, in front of what has been typed by now; returns what was put in."""
+        if not text:
+            return ""
+        front = self.pastes.fold(safe(text)) + ("\n" if self.text else "")
+        self.text = front + self.text
+        self.move_cursor(self.document.end)
+        return front
+
+    def take_out(self, front: str) -> None:
+        """Undo `give_back`."""
+        self.text = self.text.removeprefix(front)
+        self.move_cursor(self.document.end)
 
     def take_draft(self) -> None:
         """Clear the prompt; its text is one Up away."""

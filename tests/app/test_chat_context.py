@@ -1,6 +1,7 @@
 """A full context: nothing is left out silently; each way out is a choice, the gentle one can be undone."""
 
 import pytest
+from textual.events import Paste
 from textual.pilot import Pilot
 
 from ebbtide.app.context_choice import messages_to_leave_out
@@ -117,6 +118,20 @@ async def test_a_question_too_long_for_any_chat_can_be_shortened() -> None:
         await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
         await written(pilot, LONG)
         assert contents(pilot) == []
+
+
+async def test_own_words_behind_a_paste_that_is_too_long_stay_as_they_were_written() -> None:
+    paste = "many words\n" * 300
+    async with chat_app(Script(ctx=40, request_failure=ALONE)).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        prompt_of(pilot).post_message(Paste(paste))
+        await written(pilot, "[pasted 300 lines]")
+        press(pilot, *" why?", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Picker))
+        press(pilot, "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
+        await written(pilot, "[pasted 300 lines] why?")
+        assert prompt_of(pilot).whole_text == f"{paste} why?"
 
 
 async def test_where_the_model_can_a_larger_context_takes_it() -> None:

@@ -207,6 +207,18 @@ async def test_a_question_stopped_before_the_first_word_is_in_the_prompt_again()
         assert screen_of(pilot).session.turns == []
 
 
+async def test_a_question_that_comes_back_stands_in_front_of_what_was_typed_meanwhile() -> None:
+    async with chat_app(Script(answer="one two", token_delay_s=1.0)).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "count")
+        await until(pilot, lambda: screen_of(pilot).session.phase is Phase.READING)
+        prompt_of(pilot).text = "and then"
+        press(pilot, "escape")
+        await until(pilot, lambda: not screen_of(pilot).session.busy)
+        await written(pilot, "count\nand then")
+        assert prompt_of(pilot).cursor_location == (1, 8)
+
+
 async def test_a_question_to_a_model_that_does_not_load_is_in_the_prompt_again() -> None:
     failure = ["the file is corrupt", "Fetch it again.", "3"]
     async with chat_app(Script(load_failure=failure)).run_test() as pilot:

@@ -46,3 +46,12 @@ def test_other_text_is_untouched(text: str) -> None:
     pastes = Pastes()
     pastes.collapse("z" * 9999)
     assert pastes.expand(text) == text
+
+
+def test_a_known_paste_among_own_words_is_a_chip_again() -> None:
+    pastes = Pastes()
+    long = "line\n" * 30
+    chip = pastes.collapse(long)
+    assert pastes.fold(f"before {long} after") == f"before {chip} after"
+    other = "other\n" * 30
+    assert pastes.expand(pastes.fold(other)) == other and pastes.fold(other).startswith("[pasted ")
