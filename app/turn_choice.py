@@ -18,6 +18,7 @@ class TurnChoice:
     def __init__(self, screen: "ChatScreen") -> None:
         self._screen = screen
         self._at = -1
+        self._came_from_end = False
 
     @property
     def turn(self) -> Entry | None:
@@ -48,14 +49,17 @@ class TurnChoice:
                 await screen.changes.switch(message, -1 if deed == "previous" else 1)
                 await self._show()
             case "edit":
+                screen.changes.must_be_idle()
                 question = message if message.role == "user" else message.parent
                 self.leave()
                 if question is not None:
                     screen.changes.edit(question)
             case "regenerate":
+                screen.changes.must_be_idle()
                 self.leave()
                 await screen.changes.regenerate(message)
             case "fork":
+                screen.changes.must_be_idle()
                 self.leave()
                 await screen.changes.fork(message)
             case "leave out":
@@ -71,7 +75,9 @@ class TurnChoice:
         await self._screen.copy(blocks[number - 1].code)
 
     def leave(self) -> None:
-        """Back to the prompt."""
+        """Back to the prompt, and to the end of the chat if that was in view before."""
+        if self._at >= 0 and self._came_from_end:
+            self._screen.call_next(self._screen.transcript.to_end)
         self._mark(None)
         self._at = -1
         chooser = self._screen.query_one(TurnChooser)
@@ -88,6 +94,8 @@ class TurnChoice:
         if not count or at >= count or (self._at < 0 and step > 0):
             self.leave()
             return
+        if self._at < 0:
+            self._came_from_end = self._screen.transcript.follows
         self._at = max(at, 0)
         await self._show()
 

@@ -35,6 +35,7 @@ from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.warm import import_later
 from ebbtide.app.widgets.answer_text import AnswerText
 from ebbtide.app.widgets.memory_bar import MemoryBar
+from ebbtide.app.widgets.more_below import MoreBelow
 from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.prompt_area import PromptArea
 from ebbtide.app.widgets.queue_list import QueueList
@@ -52,6 +53,9 @@ NO_ENGINE = {
     Phase.FAILED: "No model is loaded: no memory is in use.",
 }
 
+NOTE_HINT_S = 2 * HINT_S
+"""A remark is longer than a hint."""
+
 
 class ChatScreen(Screen[None]):
     """`session` is the chat, `tools` the world around it."""
@@ -60,6 +64,8 @@ class ChatScreen(Screen[None]):
         Binding("f2", "memory_panel", "Memory panel", priority=True, show=False, id="chat.memory_panel"),
         Binding("pageup", "page(-1)", "Scroll up", priority=True, show=False, id="chat.page_up"),
         Binding("pagedown", "page(1)", "Scroll down", priority=True, show=False, id="chat.page_down"),
+        Binding("home,ctrl+home", "to_start", "To the start", show=False, id="chat.to_start"),
+        Binding("end,ctrl+end", "to_end", "To the end", show=False, id="chat.to_end"),
     ]
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - declared so by Screen
         (0, "-narrow"),
@@ -88,6 +94,7 @@ class ChatScreen(Screen[None]):
         yield self.panel.side
         yield self.turns.transcript
         with Vertical(id="bottom"):
+            yield MoreBelow()
             yield PromptArea(self)
             yield StatusLine()
             yield MemoryBar()
@@ -161,7 +168,11 @@ class ChatScreen(Screen[None]):
     # --- talking with the person
 
     def note(self, text: str, kind: str = "info", *, passing: bool = False) -> None:
-        """A remark behind the last turn; a `passing` one goes when something follows it."""
+        """A remark behind the last turn; a `passing` one goes when something follows it. While the reader is
+        elsewhere, it is said in the status line too.
+        """
+        if not self.transcript.follows:
+            self.hint(text, NOTE_HINT_S)
         self.call_next(self.transcript.add, Note(text, kind, passing=passing))
 
     def hint(self, text: str, seconds: float = HINT_S) -> None:
@@ -279,6 +290,16 @@ class ChatScreen(Screen[None]):
         """Scroll the transcript, whatever has the focus."""
         scroll = self.transcript.scroll_page_up if direction < 0 else self.transcript.scroll_page_down
         scroll(animate=False)
+
+    async def action_to_start(self) -> None:
+        await self.transcript.to_start()
+
+    async def action_to_end(self) -> None:
+        """The newest is in view again, and stays there as more comes."""
+        await self.transcript.to_end()
+
+    async def on_prompt_end_asked(self, message: Prompt.EndAsked) -> None:
+        await (self.action_to_start() if message.of_chat == "start" else self.action_to_end())
 
     def action_memory_panel(self) -> None:
         """Off, side, full."""

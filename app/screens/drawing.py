@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.app.remote import is_remote
 from ebbtide.app.widgets.memory_bar import MemoryBar
+from ebbtide.app.widgets.more_below import MoreBelow
 from ebbtide.app.widgets.status_line import StatusLine, status_of
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Drawing:
         screen, session = self._screen, self._screen.session
         screen.query_one(StatusLine).status = status_of(session, Path(session.load.path).stem)
         screen.query_one(MemoryBar).memory = session.memory
+        screen.query_one(MoreBelow).display = not screen.transcript.follows
 
     async def _draw_answer(self) -> None:
         """Draw the transcript, if it is due."""

@@ -42,6 +42,10 @@ class Prompt(TextArea):
         "ctrl+c": "interrupt",
         "ctrl+d": "end",
         "backspace": "erase",
+        "home": "line_or_chat('start')",
+        "end": "line_or_chat('end')",
+        "ctrl+home": "chat('start')",
+        "ctrl+end": "chat('end')",
         "ctrl+r": "wish('search history')",
         "ctrl+g": "wish('open editor')",
         "ctrl+up": "wish('select older')",
@@ -76,6 +80,12 @@ class Prompt(TextArea):
         """Ctrl+C where some of the prompt is selected."""
 
         text: str
+
+    @dataclass
+    class EndAsked(Message):
+        """An end of the chat is wanted in view."""
+
+        of_chat: Literal["start", "end"]
 
     class QuitAsked(Message):
         """Ctrl+D on an empty prompt."""
@@ -243,6 +253,18 @@ class Prompt(TextArea):
             self.replace_before_cursor(len(chip), "")
         else:
             self.action_delete_left()
+
+    def action_line_or_chat(self, end: Literal["start", "end"]) -> None:
+        """Home and End move in the line, or in the chat where nothing is written."""
+        if not self.text:
+            self.action_chat(end)
+        elif end == "start":
+            self.action_cursor_line_start()
+        else:
+            self.action_cursor_line_end()
+
+    def action_chat(self, end: Literal["start", "end"]) -> None:
+        self.post_message(self.EndAsked(end))
 
     def action_wish(self, wish: Wish) -> None:
         self.post_message(self.Wished(wish))

@@ -76,6 +76,14 @@ class Transcript(AnswerInks):
         """The newest turn is mounted and the view is at its end."""
         return self._last == len(self._turns) and self.scroll_y >= self.max_scroll_y - 1
 
+    @property
+    def follows(self) -> bool:
+        """The newest is in view, or will be with the next layout; not while the reader has scrolled away."""
+        if self.at_end:
+            return True
+        is_held = self.is_anchored and not self._anchor_released
+        return is_held and self._last == len(self._turns)
+
     # --- what is in it
 
     async def add(self, turn: Entry) -> None:
@@ -187,6 +195,7 @@ class Transcript(AnswerInks):
         """Mount the newest turns and go to the end."""
         async with self._changing:
             await self._to_end()
+        self.anchor(self.max_scroll_y > 0)
 
     async def _to_end(self) -> None:
         count = len(self._turns)

@@ -4,6 +4,7 @@ import pytest
 from textual.pilot import Pilot
 
 from ebbtide.app.screens import chat
+from ebbtide.app.widgets.answer_text import AnswerText
 from tests.helpers.chat_host import answered, ask, chat_app, press, prompt_of, ready, screen_of, shown, until
 from tests.helpers.fake_engine import Script
 
@@ -26,7 +27,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def select(pilot: Pilot[None]) -> str:
     """Drag over a part of the last answer."""
     screen = screen_of(pilot)
-    text = screen.transcript.turns[-1].query_one(chat.AnswerText)
+    text = screen.transcript.turns[-1].query_one(AnswerText)
     await pilot.mouse_down(text, offset=(4, 0))
     await pilot.hover(text, offset=(10, 0))
     await pilot.mouse_up(text, offset=(10, 0))
