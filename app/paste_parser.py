@@ -9,11 +9,14 @@ from textual._xterm_parser import BRACKETED_PASTE_END as END
 from textual._xterm_parser import BRACKETED_PASTE_START as START
 from textual._xterm_parser import XTermParser
 from textual.constants import ESCAPE_DELAY
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.message import Message
 
 MORE_FOLLOWS = 1024
 """Where so much comes at once, it was cut by the reader, so an Escape at its end need not be the key."""
+
+ALT_ENTER = "\x1b\r"
+"""What most terminals, and tmux, send for it."""
 
 
 class PasteParser(XTermParser):
@@ -39,7 +42,7 @@ class PasteParser(XTermParser):
                 else:
                     self._pasted = []
                 if typed:
-                    yield from super().feed(typed)
+                    yield from self._keys(typed)
             else:
                 rest = yield from self._paste(rest)
 
@@ -63,6 +66,16 @@ class PasteParser(XTermParser):
         self._pasted, self._cut = None, ""
         yield Paste(whole.replace("\x00", ""))
         return rest
+
+    def _keys(self, typed: str) -> Iterable[Message]:
+        """Alt+Enter comes as ESC CR, which XTermParser gives as a plain Enter."""
+        first, *others = typed.split(ALT_ENTER)
+        if first:
+            yield from super().feed(first)
+        for text in others:
+            yield Key("alt+enter", None)
+            if text:
+                yield from super().feed(text)
 
     def _hold(self, typed: str) -> str:
         """Keep back what may be the beginning of a paste; returns the rest."""

@@ -77,3 +77,9 @@ def test_a_paste_cut_at_its_escape_is_still_one_paste() -> None:
 def test_the_driver_uses_it() -> None:
     assert issubclass(TakingOver, linux_driver.LinuxDriver)
     assert vars(linux_driver)["XTermParser"] is PasteParser
+
+
+def test_alt_with_enter_is_a_key_of_its_own() -> None:
+    messages = list(PasteParser().feed("a\x1b\r\x1b\rb\r"))
+    keys = [message.key for message in messages if isinstance(message, events.Key)]
+    assert keys == ["a", "alt+enter", "alt+enter", "b", "enter"]
