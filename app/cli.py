@@ -98,12 +98,17 @@ def main(arguments: Sequence[str] | None = None, context: AppContext | None = No
             cli.invoke(call)
         sys.stdout.flush()
     except BaseException as error:
-        return _exit_code(error, context.debug)
+        return _exit_code(error, context.debug, _command_of(given))
     return 0
 
 
-def _exit_code(error: BaseException, debug: bool) -> int:
-    """Say what happened, once, and choose the code of CONTRACTS.md."""
+def _command_of(given: Sequence[str]) -> str:
+    """The command that these arguments call."""
+    return given[0] if given and given[0] in COMMANDS else DEFAULT_COMMAND
+
+
+def _exit_code(error: BaseException, debug: bool, command: str) -> int:
+    """Say what happened, once, and choose the code of CONTRACTS.md. `command`: what was called."""
     match error:
         case BrokenPipeError():
             _silence_stdout()
@@ -113,7 +118,7 @@ def _exit_code(error: BaseException, debug: bool) -> int:
         case Terminated():
             return EXIT_TERMINATED
         case click.ClickException():
-            return _report(UsageError(error.format_message(), hint=_help_hint(error)), error, debug)
+            return _report(UsageError(error.format_message(), hint=_help_hint(error, command)), error, debug)
         case EbbtideError():
             return _report(error, error, debug)
         case click.exceptions.Exit():
@@ -125,10 +130,11 @@ def _exit_code(error: BaseException, debug: bool) -> int:
             return _report(EbbtideError(what, hint="Run it again with --debug to see more."), error, debug)
 
 
-def _help_hint(error: click.ClickException) -> str:
-    """The help of the command that was meant, where it is known."""
+def _help_hint(error: click.ClickException, command: str) -> str:
+    """The help of the command that was meant, where it is known; not every error of click knows it."""
     call = error.ctx if isinstance(error, click.UsageError) else None
-    return f"`{call.command_path if call else 'ebbtide'} --help` shows how."
+    path = call.command_path if call else f"ebbtide {command}"
+    return f"`{path} --help` shows how."
 
 
 def _report(shown: EbbtideError, cause: BaseException, debug: bool) -> int:

@@ -120,10 +120,8 @@ class Changes:
         """Keep the oldest messages from the model; they stay on the screen."""
         left_out = self._session.chat.leave_out_oldest(count)
         await self._screen.turns.sync()
-        self._screen.note(
-            f"The oldest {left_out} messages are not sent to the model any more; /untrim undoes it.",
-            passing=True,
-        )
+        what = "The oldest message is" if left_out == 1 else f"The oldest {left_out:,} messages are"
+        self._screen.note(f"{what} not sent to the model any more; /untrim undoes it.", passing=True)
 
     async def toggle_left_out(self, message: Message) -> None:
         """Send a single message or not."""
@@ -133,4 +131,5 @@ class Changes:
     async def send_all(self) -> None:
         count = self._session.chat.send_all()
         await self._screen.turns.sync()
-        self._screen.note(f"All messages are sent again ({count} were left out).", passing=True)
+        were = "1 was" if count == 1 else f"{count:,} were"
+        self._screen.note(f"All messages are sent again ({were} left out).", passing=True)

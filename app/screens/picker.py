@@ -15,6 +15,7 @@ from textual.widgets.option_list import Option
 from ebbtide.app.safe_text import safe_line, visible
 
 MOST_SHOWN = 200
+NOTHING = "Nothing here has these words."
 
 
 class Choice(NamedTuple):
@@ -66,8 +67,10 @@ class Picker(ModalScreen[str | None]):
         Binding("pagedown", "page(1)", "Page down", show=False, priority=True),
     ]
 
-    def __init__(self, title: str, find: Find, typed: str = "") -> None:
+    def __init__(self, title: str, find: Find, typed: str = "", nothing: str = NOTHING) -> None:
+        """`nothing`: what is said where no row has the words that were typed."""
         super().__init__()
+        self._nothing = nothing
         self._title = title
         self._find = find
         self._typed = typed
@@ -95,6 +98,8 @@ class Picker(ModalScreen[str | None]):
         rows = self.query_one(OptionList)
         rows.clear_options()
         rows.add_options([Option(self._row(choice)) for choice in self.choices])
+        if query.strip() and not self.choices:
+            rows.add_option(Option(Content(self._nothing), disabled=True))
         rows.highlighted = 0 if self.choices else None
 
     def _row(self, choice: Choice) -> Content:
@@ -117,6 +122,8 @@ class Picker(ModalScreen[str | None]):
         self.dismiss(None)
 
     def action_move(self, step: int) -> None:
+        if not self.choices:
+            return
         rows = self.query_one(OptionList)
         rows.action_cursor_up() if step < 0 else rows.action_cursor_down()
 

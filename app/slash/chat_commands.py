@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.app.safe_text import safe_line
-from ebbtide.app.screens.picker import Choice
+from ebbtide.app.screens.picker import Choice, Picker
 from ebbtide.app.slash.registry import Command
 from ebbtide.app.store import export_json, export_markdown, file_name
 from ebbtide.app.when import when
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
 
 MOST_CHATS = 500
+NO_HIT = "No chat has these words."
 EXPORTS = ("md", "json")
 
 
@@ -50,7 +51,11 @@ async def search(screen: "ChatScreen", argument: str) -> None:
             for hit in (store.search(query) if query.strip() else [])
         ]
 
-    screen.pick("Search all chats", find, screen.changes.open_hit, typed=argument)
+    async def chosen(value: str | None) -> None:
+        if value is not None:
+            await screen.guarded(screen.changes.open_hit(value))
+
+    screen.app.push_screen(Picker("Search all chats", find, argument, NO_HIT), chosen)
 
 
 async def rename(screen: "ChatScreen", argument: str) -> None:

@@ -8,7 +8,7 @@ KEYS = (
     ("Up", "what you wrote before; a queued question back"),
     ("Ctrl+R", "search what you wrote before"),
     ("Ctrl+G", "write in $EDITOR"),
-    ("Ctrl+O", "go on with the last chat"),
+    ("Ctrl+O", "go on with the last chat, or choose one"),
     ("Tab", "complete a / command or an @file"),
     ("Ctrl+Up, Alt+Up", "choose a turn; then:"),
     ("  e, r, f", "edit it, answer again, fork the chat there"),
@@ -19,5 +19,7 @@ KEYS = (
     ("Ctrl+P", "all commands"),
     ("F1", "this help"),
     ("F2", "memory panel: side, full, off"),
+    ("F4", "another model"),
+    ("Mouse", "the wheel scrolls; drag over text, then Ctrl+C copies it"),
     ("Ctrl+D, Ctrl+C twice", "quit"),
 )

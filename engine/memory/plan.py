@@ -129,8 +129,8 @@ def _notices(needs: Needs, size: int, length: int, ctx: int, available_bytes: in
     if not ctx and length < needs.context:
         whole = mib_words(smallest_budget(needs, needs.context))
         notices.append(
-            f"Context reduced to {length} of {needs.context} tokens: {mib_words(size)} hold no more beside "
-            f"one expert per layer; {whole} hold all."
+            f"Context reduced to {length:,} of {needs.context:,} tokens: {mib_words(size)} hold no more "
+            f"beside one expert per layer; {whole} hold all."
         )
     return notices
 

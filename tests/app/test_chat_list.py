@@ -1,9 +1,22 @@
 """Which chat this is, and how the others are reached: Ctrl+O, the list, a title of one's own."""
 
 from ebbtide.app.screens.picker import Picker
+from ebbtide.app.screens.text_page import TextPage
 from ebbtide.app.store import memory_store
 from tests.app.test_chat_kept import app_with, contents
-from tests.helpers.chat_host import answered, ask, press, ready, shown, until
+from tests.helpers.chat_host import (
+    answered,
+    ask,
+    press,
+    prompt_of,
+    ready,
+    screen_of,
+    settled,
+    shown,
+    until,
+    written,
+)
+from tests.helpers.fake_engine import Script
 
 
 async def test_without_a_last_chat_ctrl_o_opens_the_list() -> None:
@@ -29,3 +42,63 @@ async def test_without_any_chat_ctrl_o_says_so() -> None:
         await ready(pilot)
         press(pilot, "ctrl+o")
         await shown(pilot, "There are no chats yet.")
+
+
+async def test_a_search_without_hits_and_a_list_without_matches_say_so() -> None:
+    async with app_with(memory_store()).run_test() as pilot:
+        await ready(pilot)
+        await answered(pilot, "what is ebb?")
+        await ask(pilot, "/search")
+        await shown(pilot, "Search all chats", without=["No chat"])
+        press(pilot, *"xyz")
+        await shown(pilot, "No chat has these words.")
+        press(pilot, "down", "pagedown", "enter")
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, Picker), "there is nothing to take"
+        press(pilot, "escape")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, Picker))
+        await ask(pilot, "/chats")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Picker))
+        press(pilot, *"xyz")
+        await shown(pilot, "Nothing here has these words.")
+
+
+async def test_numbers_of_messages_are_in_words_that_fit() -> None:
+    async with app_with(memory_store()).run_test() as pilot:
+        await ready(pilot)
+        await answered(pilot, "one")
+        await ask(pilot, "/trim 1")
+        await shown(pilot, "The oldest message is not sent")
+        await ask(pilot, "/untrim")
+        await shown(pilot, "(1 was left out)")
+
+
+async def test_a_long_queue_tells_how_many_it_does_not_list() -> None:
+    endless = Script(answer="word " * 5000, token_delay_s=0.02)
+    async with app_with(memory_store(), endless).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "go")
+        await until(pilot, lambda: screen_of(pilot).session.answer.text != "")
+        for number in range(4):
+            await ask(pilot, f"question {number}")
+            await written(pilot, "")
+        await shown(pilot, "4 queued", "4. question 3", without=["more"])
+        await ask(pilot, "question 4")
+        await shown(pilot, "5 queued", "3. question 2", "and 2 more", without=["4. question 3"])
+
+
+async def test_the_help_says_how_it_closes_and_loses_no_text() -> None:
+    async with app_with(memory_store()).run_test(size=(100, 50)) as pilot:
+        await ready(pilot)
+        press(pilot, "f1")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextPage))
+        await shown(pilot, "Esc closes", "F4", "Mouse")
+        press(pilot, *"a question", "escape")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, TextPage))
+        await written(pilot, "a question")
+        prompt_of(pilot).text = ""
+        press(pilot, "f1")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextPage))
+        press(pilot, "q")
+        await until(pilot, lambda: not isinstance(pilot.app.screen, TextPage))
+        assert prompt_of(pilot).text == ""

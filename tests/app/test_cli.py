@@ -67,6 +67,11 @@ def test_a_mistyped_word_names_what_may_be_meant(cli: Cli, typed: str, meant: st
     assert result.code == 3 and meant in result.err and "No model" in result.err
 
 
+def test_a_flag_without_its_value_names_the_right_help(cli: Cli) -> None:
+    assert "`ebbtide run --help`" in cli("run", "-p").err
+    assert "`ebbtide chat --help`" in cli("--budget").err and "`ebbtide chat --help`" in cli("x", "-p").err
+
+
 def test_a_word_like_nothing_gets_the_usual_hint(cli: Cli) -> None:
     for arguments in (["zzzzzz"], ["run", "chatt", "-p", "hi"], ["-p"]):
         result = cli(*arguments)

@@ -103,7 +103,8 @@ def test_an_asked_context_is_kept_or_refused() -> None:
 def test_an_open_context_is_reduced_with_a_notice() -> None:
     plan = make_plan(NEEDS, exactly(smallest_budget(NEEDS, 4096)), ctx=0, available_bytes=PLENTY)
     assert 4096 <= plan.ctx < 4096 + 48
-    assert any("Context reduced" in notice for notice in plan.notices)
+    wanted = f"Context reduced to {plan.ctx:,} of "
+    assert any(wanted in notice for notice in plan.notices)
     served = NEEDS.kv_pages(plan.ctx) + plan.expert_floor_pages
     assert served <= plan.total_pages
 
