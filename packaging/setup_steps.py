@@ -85,7 +85,8 @@ def prepare(*, with_tests: bool) -> Venv:
     compile_kernels()
     if not fresh:
         with step(
-            "installing ebbtide and its libraries" + (", and what its tests need" if with_tests else "")
+            "installing ebbtide and its libraries"
+            + (", and what its tests need (two to four minutes)" if with_tests else " (one to two minutes)")
         ):
             venv.pip("-e", f"{ROOT}[test]" if with_tests else str(ROOT))
         if with_tests:

@@ -54,6 +54,8 @@ class Status(msgspec.Struct, frozen=True):
     """Of the chat."""
     share: str = ""
     """The figure of `detail` alone, for where there is no room for its words."""
+    word: str = ""
+    """For what the model does, where that is not the phase's own."""
     waits: bool = False
     """A question has been sent, and waits for the model."""
     is_estimate: bool = False
@@ -72,6 +74,7 @@ def status_of(session: ChatSession, fallback_name: str) -> Status:
     chat = session.keeper.chat
     return Status(
         title=safe_line(chat.title)[:LONGEST_TITLE] if chat is not None else "",
+        word=word_of(session),
         share=detail if reading else share_of(session),
         waits=session.exchange.waiting and session.phase in NOT_YET,
         name=safe_line(loaded.name if loaded is not None else fallback_name),
@@ -186,11 +189,19 @@ class StatusLine(Widget):
         return "status--busy" if self.status.phase in BUSY or self.status.detail else "status--ready"
 
 
+def word_of(session: ChatSession) -> str:
+    """The starter is fetched first, then built."""
+    progress = session.model.progress
+    is_built = session.phase is Phase.FETCHING and progress is not None and progress.stage == "expand"
+    return "building" if is_built else ""
+
+
 def _states(status: Status) -> list[str]:
     """What the model does, and whether somebody waits for it."""
+    word = status.word or str(status.phase)
     if status.waits:
-        return [f"your question waits for the model: {status.phase}", f"waits: {status.phase}"]
-    return [str(status.phase)]
+        return [f"your question waits for the model: {word}", f"waits: {word}"]
+    return [word]
 
 
 def _titles(title: str) -> list[str]:

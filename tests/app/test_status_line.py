@@ -4,10 +4,13 @@ import msgspec
 import pytest
 from textual.app import App, ComposeResult
 
+from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.phase import Phase
 from ebbtide.app.token_counts import Cost
 from ebbtide.app.widgets.squeeze import shorter, squeeze
-from ebbtide.app.widgets.status_line import Status, StatusLine
+from ebbtide.app.widgets.status_line import Status, StatusLine, status_of
+from ebbtide.engine.client import EngineClient
+from ebbtide.engine.messages import Load, Progress
 from tests.helpers.chat_host import (
     answered,
     ask,
@@ -20,7 +23,7 @@ from tests.helpers.chat_host import (
     shown,
     until,
 )
-from tests.helpers.fake_engine import Script
+from tests.helpers.fake_engine import Script, command_line
 
 READING = Status(
     name="Ebbtide Starter",
@@ -97,6 +100,21 @@ async def test_a_question_that_waits_for_the_model_says_so() -> None:
         await shown(pilot, "loading", without=["waits"])
         await ask(pilot, "hello?")
         await shown(pilot, "waits for the model: loading", "%")
+
+
+def test_the_starter_is_fetched_then_built() -> None:
+    client = EngineClient(command=command_line(Script()))
+    session = ChatSession(client, Load("/models/tiny.gguf"))
+    session.model.state = Phase.FETCHING
+    session.handle_fetcher(Progress("download", 1, 2))
+    assert status_of(session, "starter").word == ""
+    session.handle_fetcher(Progress("expand", 1, 2))
+    assert status_of(session, "starter").word == "building"
+
+
+async def test_building_is_the_word_on_the_line() -> None:
+    text = await line(msgspec.structs.replace(LOADING, word="building", waits=False), 120)
+    assert "◐ building  Downloading" in text and "fetching" not in text
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24)])
