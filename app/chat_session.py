@@ -55,7 +55,9 @@ class ChatSession:
         self.exchange = Exchange(engine, self.chat)
         self.answer = self.exchange.answer
         self.sampling = sampling or Sampling()
-        self.snapshot: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
+        self._read: list[Message] = []
+        """What the snapshot is about: the messages of its context."""
         self.finished: Finished | None = None
         self.memory: Memory | None = None
         """The latest ledger that is known."""
@@ -67,6 +69,15 @@ class ChatSession:
         self._sent_usual = 0
 
     # --- how it stands
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The latest of the engine; None once other messages would be sent than it is about."""
+        return self._snapshot if self.busy or self._read == self._sent else None
+
+    @property
+    def _sent(self) -> list[Message]:
+        return [message for message in self.conversation.path if not message.left_out]
 
     @property
     def phase(self) -> Phase:
@@ -118,8 +129,7 @@ class ChatSession:
         return f": the context has room for {max(size - used, 0):,}"
 
     def _usual_to_send(self) -> int:
-        sent = [message.usual_tokens for message in self.conversation.path if not message.left_out]
-        return usual_tokens(self.system) + sum(sent)
+        return usual_tokens(self.system) + sum(message.usual_tokens for message in self._sent)
 
     @property
     def load(self) -> Load:
@@ -133,7 +143,7 @@ class ChatSession:
 
     def start(self) -> None:
         """Start the engine (or first the fetcher) and load. Main thread only: see EngineClient."""
-        self.error, self.snapshot, self.memory = None, None, None
+        self.error, self._snapshot, self.memory = None, None, None
         self.counts.end()
         self.model.start()
 
@@ -195,7 +205,7 @@ class ChatSession:
     def _send(self) -> None:
         self.finished, self.error = None, None
         opens_thinking = self.loaded is not None and self.loaded.opens_thinking
-        self._sent_usual = self._usual_to_send()
+        self._sent_usual, self._read = self._usual_to_send(), self._sent
         self.exchange.send(self.sampling, opens_thinking=opens_thinking)
 
     # --- another chat
@@ -206,14 +216,14 @@ class ChatSession:
         """
         self.exchange.forget()
         self.chat.begin()
-        self.snapshot = None
+        self._snapshot = None
 
     def open(self, chat_id: str) -> None:
         """Show a chat of the store. Raises StoreError; then nothing has changed."""
         self.keeper.store.get_chat(chat_id)
         self.exchange.forget()
         self.chat.open(chat_id)
-        self.snapshot = None
+        self._snapshot = None
 
     def fork(self, message: Message) -> None:
         """Go on in a new chat that shares the path down to `message`."""
@@ -279,18 +289,24 @@ class ChatSession:
 
     def _on_died(self, event: Died) -> None:
         self.error = event.error()
-        self.snapshot, self.memory = None, None
+        self._snapshot, self.memory = None, None
         self.counts.end()
         self.exchange.give_up()
         self.model.has_died()
 
     def _on_answer(self, event: Token | Snapshot | Finished | Failed) -> None:
+        self._take_answer(event)
+        leaf = self.conversation.leaf
+        if not self.busy and leaf is not None and leaf.parent in self._read:
+            self._read = [*self._read, leaf]  # the answer, which the engine has read too
+
+    def _take_answer(self, event: Token | Snapshot | Finished | Failed) -> None:
         match event:
             case Token():
                 self.answer.take(event)
                 self.keeper.answer_grew(self.answer.content)
             case Snapshot():
-                self.snapshot, self.memory = event, event.memory
+                self._snapshot, self.memory = event, event.memory
             case Finished():
                 self.finished, self.memory = event, event.memory
                 self.rate.learn(self._sent_usual, event.usage.prompt)

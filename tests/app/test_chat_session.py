@@ -173,6 +173,32 @@ def test_telemetry(session: ChatSession) -> None:
     assert session.memory == Memory(budget_bytes=7)
 
 
+def read(request_id: int, context_used: int) -> Snapshot:
+    return Snapshot(request_id, "decode", 1, 1, 3, context_used, 4096, 5.0, 6.0, Memory(budget_bytes=7))
+
+
+def test_a_question_that_was_taken_back_is_in_no_context(session: ChatSession) -> None:
+    feed(session, LOADED)
+    session.ask("long question")
+    feed(session, read(1, 3374))
+    assert session.context_used == 3374
+    session.stop()
+    feed(session, finished(1, "", "cancelled"))
+    assert session.turns == [] and session.context_used == 0
+
+
+def test_what_is_left_out_leaves_the_context_at_once_and_comes_back(session: ChatSession) -> None:
+    feed(session, LOADED)
+    for request_id in (1, 2):
+        session.ask("hi")
+        feed(session, read(request_id, 900 * request_id), finished(request_id, "hello"))
+    assert session.context_used == 1800
+    session.chat.leave_out_oldest(2)
+    assert session.snapshot is None and 0 < session.context_used < 900
+    session.chat.send_all()
+    assert session.context_used == 1800
+
+
 def test_the_fetcher_comes_first(client: RecordingClient) -> None:
     fetcher = RecordingClient()
     session = ChatSession(client, Load("/tiny.gguf"), fetcher=fetcher)
