@@ -13,6 +13,8 @@ from ebbtide.engine.sizes import format_bytes
 MOST_BYTES = 1 << 20
 
 _MENTION = re.compile(r'(?<![^\s(\[])@(?:"([^"\n]+)"|([^\s"]+))')
+_LIKE_A_FILE = re.compile(r"[\w./~ +-]*(?:/[\w. +-]+|\w\.[A-Za-z]\w{0,4})")
+"""Short endings only: `@pytest.fixture` and `@app.route("/")` are code."""
 _PUNCTUATION = ".,;:!?)]}'"
 
 
@@ -34,6 +36,16 @@ def find_mentions(text: str, folder: Path) -> list[Mention]:
                 found.setdefault(path, Mention(path, name))
                 break
     return list(found.values())
+
+
+def missing_files(text: str, folder: Path) -> list[str]:
+    """Names behind an @ that look like a file (a folder in front, or an ending as .py) and are none here."""
+    names = []
+    for match in _MENTION.finditer(text):
+        readings = list(_readings(match.group(1) or match.group(2), quoted=match.group(1) is not None))
+        if not any(_existing(folder, name) for name in readings) and _LIKE_A_FILE.fullmatch(readings[-1]):
+            names.append(readings[-1])
+    return list(dict.fromkeys(names))
 
 
 def _readings(name: str, *, quoted: bool) -> Iterator[str]:

@@ -10,7 +10,9 @@ from textual.widgets import TextArea
 from ebbtide.app.completing import FileCosts, complete_command
 from ebbtide.app.conversation import Message
 from ebbtide.app.files.listing import ListedFile, list_files
+from ebbtide.app.files.mentions import missing_files
 from ebbtide.app.question_queue import QuestionQueue
+from ebbtide.app.safe_text import safe_line
 from ebbtide.app.token_counts import Cost
 from ebbtide.app.turn_choice import TurnChoice
 from ebbtide.app.widgets.completions import Completion, Completions
@@ -26,6 +28,10 @@ COUNTED = 400
 """Characters from which on the engine counts what is typed: before that, nothing is said of it anyway."""
 WORTH_SAYING = 500
 """Tokens of a prompt without files; what is less is not worth a word."""
+MOST_SEARCHED = 20_000
+"""Longer prompts are not searched for names of files at every key."""
+MOST_MISSING = 2
+"""Names of files that are not there are told so many."""
 LIST_AGAIN_S = 10.0
 """The files of the folder are listed anew when the last list is older."""
 
@@ -79,9 +85,16 @@ class PromptArea(Vertical):
             cost = session.counts.estimate(parts)
         warning = session.too_long(cost.tokens, alone=alone)
         session.draft = cost if cost.tokens >= WORTH_SAYING or warning or "@" in text else Cost()
-        words = f"{session.draft}{warning}" if session.draft.tokens else ""
-        self.prompt.border_subtitle = words
+        words = [f"{session.draft}{warning}"] if session.draft.tokens else []
+        self.prompt.border_subtitle = " · ".join([*self._missing(text), *words])
         self.prompt.set_class(bool(warning), "-too-long")
+
+    def _missing(self, text: str) -> list[str]:
+        """That a file is not there, once its name is written; it is sent as plain words all the same."""
+        if "@" not in text or self.prompt.completing or len(text) > MOST_SEARCHED:
+            return []
+        names = missing_files(text, self._chat.tools.folder)[:MOST_MISSING]
+        return [f"@{safe_line(name)} is no file here" for name in names]
 
     def on_text_area_selection_changed(self) -> None:
         self._complete()

@@ -111,6 +111,16 @@ async def test_a_shell_command_is_not_asked_and_stays_in_the_prompt() -> None:
         assert contents(pilot) == []
 
 
+async def test_a_file_that_is_not_there_is_told_before_the_question_is_sent() -> None:
+    async with chat_app(Script(answer="ok")).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "fix @typo.py")
+        await shown(pilot, "@typo.py is no file here")
+        press(pilot, "enter")
+        await until(pilot, lambda: contents(pilot) == ["fix @typo.py", "ok"])
+        await shown(pilot, "ok", without=["is no file here"])
+
+
 # --- pastes
 
 
