@@ -1,7 +1,7 @@
 """The multi-line prompt: Enter sends, Ctrl+J breaks the line, Up recalls, Ctrl+C never loses a draft."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 from textual import events
 from textual.message import Message
@@ -25,6 +25,24 @@ Wish = Literal[
     "resume",
 ]
 """What a key of the prompt asks the screen to do."""
+
+
+class Completer(Protocol):
+    """Looks after the completions. It is called and not sent messages: keys that came together with one would
+    be worked off before it is answered.
+    """
+
+    def move_completion(self, step: int) -> None:
+        """Choose the next one, or the one before."""
+        ...
+
+    def take_completion(self, *, by_enter: bool) -> bool:
+        """Write what is chosen into the prompt; whether the text is to be sent now."""
+        ...
+
+    def close_completions(self) -> None:
+        """Show none until the text changes."""
+        ...
 
 
 class Prompt(TextArea):
@@ -96,21 +114,6 @@ class Prompt(TextArea):
 
         wish: Wish
 
-    @dataclass
-    class CompletionMoved(Message):
-        """An arrow while completions are shown."""
-
-        step: int
-
-    @dataclass
-    class CompletionTaken(Message):
-        """Tab, or Enter where `by_enter`: then a complete command is sent instead."""
-
-        by_enter: bool
-
-    class CompletionClosed(Message):
-        """Esc while completions are shown."""
-
     def __init__(self) -> None:
         super().__init__(
             soft_wrap=True,
@@ -122,6 +125,7 @@ class Prompt(TextArea):
         )
         self.completing = False
         """Completions are shown: arrows, Tab, Enter and Esc belong to them."""
+        self.completer: Completer | None = None
         self.can_unqueue = False
         """A question waits in the queue: Up on an empty prompt takes it back."""
         self.pastes = Pastes()
@@ -205,13 +209,16 @@ class Prompt(TextArea):
         row, column = self.cursor_location
         self.replace(text, (row, column - length), (row, column), maintain_selection_offset=False)
 
+    @property
+    def _completer(self) -> "Completer | None":
+        """Whom keys belong to while completions are shown."""
+        return self.completer if self.completing else None
+
     # --- keys
 
     def action_submit(self) -> None:
-        if self.completing:
-            self.post_message(self.CompletionTaken(by_enter=True))
-            return
-        self.submit()
+        if self._completer is None or self._completer.take_completion(by_enter=True):
+            self.submit()
 
     def submit(self) -> None:
         """Send what is there, if it is anything."""
@@ -225,14 +232,17 @@ class Prompt(TextArea):
             self.post_message(self.Wished("send next"))
 
     def action_complete(self) -> None:
-        if self.completing:
-            self.post_message(self.CompletionTaken(by_enter=False))
+        if self._completer is not None:
+            self._completer.take_completion(by_enter=False)
 
     def action_break_line(self) -> None:
         self.insert("\n")
 
     def action_stop(self) -> None:
-        self.post_message(self.CompletionClosed() if self.completing else self.StopAsked(is_ctrl_c=False))
+        if self._completer is not None:
+            self._completer.close_completions()
+        else:
+            self.post_message(self.StopAsked(is_ctrl_c=False))
 
     def action_interrupt(self) -> None:
         if self.selected_text:
@@ -271,8 +281,8 @@ class Prompt(TextArea):
 
     def action_older(self) -> None:
         """Up on the first line walks back through what was sent."""
-        if self.completing:
-            self.post_message(self.CompletionMoved(-1))
+        if self._completer is not None:
+            self._completer.move_completion(-1)
         elif not self.text and self.can_unqueue:
             self.post_message(self.Wished("unqueue"))
         elif self.cursor_location[0] > 0 or self._at == 0:
@@ -283,8 +293,8 @@ class Prompt(TextArea):
             self._show(self._at - 1)
 
     def action_newer(self) -> None:
-        if self.completing:
-            self.post_message(self.CompletionMoved(1))
+        if self._completer is not None:
+            self._completer.move_completion(1)
         elif self.cursor_location[0] < self.document.line_count - 1 or self._at >= len(self._history):
             self.action_cursor_down()
         else:

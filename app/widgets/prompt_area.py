@@ -47,7 +47,7 @@ class PromptArea(Vertical):
         self._files: list[ListedFile] = []
         self._listed_at = float("-inf")
         self._unsaved = False
-        self._closed_for = ""
+        self._closed_for = self._completed_for = ""
         self.choice = TurnChoice(chat)
 
     def compose(self) -> ComposeResult:
@@ -57,6 +57,7 @@ class PromptArea(Vertical):
         yield TurnChooser()
 
     def on_mount(self) -> None:
+        self.prompt.completer = self
         self.set_interval(SAVE_DRAFT_S, self.save_draft)
 
     @property
@@ -101,7 +102,7 @@ class PromptArea(Vertical):
 
     def _complete(self) -> None:
         """Show what the text at the cursor may become."""
-        before = self.prompt.text_before_cursor()
+        before = self._completed_for = self.prompt.text_before_cursor()
         rows: list[Completion] = []
         if before != self._closed_for:
             self._closed_for = ""
@@ -118,24 +119,30 @@ class PromptArea(Vertical):
             self._listed_at = time.monotonic()
         return self._files
 
-    def on_prompt_completion_moved(self, message: Prompt.CompletionMoved) -> None:
-        self.query_one(Completions).move(message.step)
+    def move_completion(self, step: int) -> None:
+        """See `Completer`."""
+        self.query_one(Completions).move(step)
 
-    def on_prompt_completion_closed(self) -> None:
+    def close_completions(self) -> None:
+        """See `Completer`."""
         self._closed_for = self.prompt.text_before_cursor()
         self._complete()
 
-    def on_prompt_completion_taken(self, message: Prompt.CompletionTaken) -> None:
-        """Enter sends a command that is complete; anything else is written into the prompt."""
+    def take_completion(self, *, by_enter: bool) -> bool:
+        """See `Completer`. Enter sends a command that is complete; anything else is written into
+        the prompt.
+        """
+        if self._completed_for != self.prompt.text_before_cursor():
+            self._complete()  # the text has gone on since they were shown
         chosen = self.query_one(Completions).chosen
+        if chosen is None:
+            return by_enter
         before = self.prompt.text_before_cursor()
-        complete = chosen is None or chosen.text.strip() == before.strip()
-        if chosen is not None and not (message.by_enter and complete):
+        complete = chosen.text.strip() == before.strip()
+        if not (by_enter and complete):
             self.prompt.replace_before_cursor(chosen.replaces, chosen.text)
             complete = not chosen.text.endswith(" ")
-        if message.by_enter and complete and before.startswith("/"):
-            # In the prompt's own turn: what a widget posts on behalf of its parent does not bubble beyond it.
-            self.prompt.call_next(self.prompt.submit)
+        return by_enter and complete and before.startswith("/")
 
     # --- modes
 

@@ -213,3 +213,18 @@ def test_a_dumb_terminal_gets_the_chat_line_by_line(model: str) -> None:
         terminal.send("/bye\n")
         assert terminal.wait_for_end() == 0
         assert b"\x1b" not in terminal.output
+
+
+def test_a_command_and_a_question_in_one_burst_stay_apart(tmp_path: Path) -> None:
+    """While completions are shown, Enter is theirs first."""
+    model = tmp_path / "tiny.gguf"
+    model.write_bytes(b"GGUF")
+    with Terminal(Script(answer="the answer"), str(model)) as terminal:
+        terminal.wait_for("ready")
+        terminal.send("/theme")
+        terminal.wait_for("change the colours")
+        for number, theme in enumerate(["light", "dark", "light", "dark"]):
+            at = len(terminal.output)
+            terminal.send(f"{'' if number == 0 else '/theme'} {theme}\rquestion {number}\r")
+            terminal.wait_for(f"question {number}", "the answer", after=at)
+        assert b"There is no theme" not in terminal.output
