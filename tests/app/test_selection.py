@@ -50,7 +50,8 @@ async def test_ctrl_c_copies_what_is_selected_and_does_not_begin_to_quit(copied:
 
 
 async def test_ctrl_c_copies_while_an_answer_is_written_and_keeps_the_draft(copied: list[str]) -> None:
-    async with chat_app(Script(answer="word " * 5000, token_delay_s=0.02)).run_test() as pilot:
+    # So slowly that the line which is selected does not leave the screen meanwhile.
+    async with chat_app(Script(answer="word " * 5000, token_delay_s=0.3)).run_test() as pilot:
         await ready(pilot)
         await ask(pilot, "go")
         await shown(pilot, "word word word word")
