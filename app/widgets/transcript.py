@@ -18,7 +18,6 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ebbtide.app.greeting import GREETING
-from ebbtide.app.safe_text import safe_line
 from ebbtide.app.widgets.answer_inks import AnswerInks
 from ebbtide.app.widgets.turns import AnswerTurn, Entry, Note, UserTurn
 
@@ -177,11 +176,6 @@ class Transcript(AnswerInks):
             if self._turns[at].virtual_region.bottom > top and self._turns[at].virtual_region.y < bottom
         ]
         return (seen[0], seen[-1] + 1) if seen else (self._last, self._first)
-
-    def offer(self, title: str) -> None:
-        """Tell how to go on with an earlier chat, while this one is empty."""
-        for greeting in self.query(Greeting):
-            greeting.update(Content(f"{GREETING}\n\nCtrl+O goes on with “{safe_line(title)[:60]}”"))
 
     async def draw(self) -> None:
         """Bring answers that still stream up to date."""
