@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from ebbtide.app.safe_text import safe, safe_line
-from ebbtide.app.stages import of_total, stage_words
+from ebbtide.app.stages import is_short, of_total, stage_words
 from ebbtide.engine.errors import EbbtideError
 
 BAR_CELLS = 24
@@ -37,13 +37,13 @@ def print_error(error: EbbtideError, detail: str = "") -> None:
 class ProgressPrinter:
     """A bar on a terminal, a few plain lines elsewhere. Use as a context manager.
 
-    `lines` False: nothing elsewhere, for what takes seconds and would only fill a log.
+    Stages that take seconds are not told where nobody looks: they would only fill a log.
     """
 
-    def __init__(self, stream: TextIO | None = None, *, lines: bool = True) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty() and not is_dumb()
-        self._lines = lines or (self._stream.isatty() and is_dumb())
+        self._watched = self._stream.isatty()
+        self._terminal = self._watched and not is_dumb()
         self._stage = ""
         self._shown = 0.0
         self._drawn_at = 0.0
@@ -65,7 +65,9 @@ class ProgressPrinter:
             self._stage, self._shown, self._drawn_at = stage, 0.0, 0.0
         if self._terminal:
             self._draw(stage, share, total)
-        elif self._lines and (fresh or share >= self._shown + LINE_STEP or (share >= 1.0 > self._shown)):
+        elif (self._watched or not is_short(stage)) and (
+            fresh or share >= self._shown + LINE_STEP or (share >= 1.0 > self._shown)
+        ):
             self._shown = share
             self._write(f"{stage_words(stage)}: {share:.0%}{of_total(total)}\n")
 

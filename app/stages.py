@@ -10,6 +10,7 @@ _WORDS = {
     "extract": "Unpacking it",
     "expand": "Building the starter's experts",
 }
+_SHORT = {"Loading", "Preparing the card"}
 LEAST_SHOWN_BYTES = 1 << 20
 """Totals below this are counts of something smaller; they are shown as a share only."""
 
@@ -17,6 +18,11 @@ LEAST_SHOWN_BYTES = 1 << 20
 def stage_words(stage: str) -> str:
     """The stage as a person reads it."""
     return _WORDS.get(stage) or sentence(safe_line(stage))
+
+
+def is_short(stage: str) -> bool:
+    """Whether it takes seconds, and a log can do without it."""
+    return sentence(stage) in _SHORT
 
 
 def of_total(total: int) -> str:

@@ -69,7 +69,7 @@ def _load(session: "Session", load: Load) -> Loaded:
     from ebbtide.app.session import PackNeededError
 
     try:
-        with ProgressPrinter(lines=False) as progress:
+        with ProgressPrinter() as progress:
             return session.load(load, progress.update)
     except PackNeededError as needed:
         if load.pack != "ask" or not (sys.stdin.isatty() and sys.stderr.isatty()):
