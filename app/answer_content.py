@@ -53,6 +53,12 @@ class AnswerContent:
             self._take(self._parser.flush())
             self.ended = True
 
+    def become(self, other: "AnswerContent", *, goes_on: bool) -> None:
+        """What another window has written by now."""
+        if not other.answer.startswith(self.answer):
+            self.epoch += 1
+        self.thinking, self.answer, self.ended = other.thinking, other.answer, not goes_on
+
     def _take(self, pieces: list[Piece]) -> None:
         for kind, text in pieces:
             if kind == "was thinking":

@@ -2,12 +2,12 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Concatenate, ParamSpec
 
 from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.conversation import Conversation, Message
-from ebbtide.app.store import NEW_CHAT, Chat, ChatStore, State, StoreError
+from ebbtide.app.store import NEW_CHAT, Chat, ChatStore, State, StoreError, this_process
 from ebbtide.app.store import Message as Record
 from ebbtide.app.thinking import CLOSE, OPEN
 from ebbtide.engine.messages import Finished
@@ -69,7 +69,15 @@ class ChatKeeper:
         self.chat = self.store.get_chat(chat_id)
         self.system, self.preset = self.chat.system, self.chat.preset
         self.store.set_open_chat(chat_id)
-        return conversation_of(self.store.whole_tree(chat_id), self.chat.head_id)
+        growing = self.store.being_written(chat_id)  # before the tree: what ends meanwhile is noticed later
+        return conversation_of(self.store.whole_tree(chat_id), self.chat.head_id, growing)
+
+    def look_at(self, message: Message) -> None:
+        """Bring an answer that another window writes up to date. Raises UnknownMessage where it was taken
+        back there.
+        """
+        goes_on = self.chat is not None and message.key in self.store.being_written(self.chat.id)
+        _fill(message, self.store.get_message(message.key), goes_on=goes_on)
 
     # --- as it happens
 
@@ -82,7 +90,7 @@ class ChatKeeper:
     def answer_begins(self, question: Message) -> None:
         chat = self._begun()
         self._answer = self.store.add_message(
-            chat.id, question.key, "assistant", state="partial", model=self.model
+            chat.id, question.key, "assistant", state="partial", model=self.model, writer=this_process()
         )
         self._saved, self._saved_at = (0, 0, 0), self._now()
 
@@ -218,15 +226,19 @@ class ChatKeeper:
         return record
 
 
-def conversation_of(records: Iterable[Record], head_id: int | None) -> Conversation:
-    """The tree in memory, from messages of which parents come before children."""
+def conversation_of(
+    records: Iterable[Record], head_id: int | None, growing: Container[int] = ()
+) -> Conversation:
+    """The tree in memory, from messages of which parents come before children; those in `growing` are being
+    written.
+    """
     conversation, known = Conversation(), dict[int, Message]()
     for record in records:
         if record.role == "system":
             continue
         parent = known.get(record.parent_id) if record.parent_id is not None else None
-        message = Message(record.role, text_of(record), parent, left_out=record.left_out, key=record.id)
-        message.cut_off = record.state == "partial"
+        message = Message(record.role, "", parent, left_out=record.left_out, key=record.id)
+        _fill(message, record, goes_on=record.id in growing)
         if message.cut_off and not message.text:
             known[record.id] = parent if parent is not None else message
             continue
@@ -234,6 +246,12 @@ def conversation_of(records: Iterable[Record], head_id: int | None) -> Conversat
         known[record.id] = message
     conversation.leaf = known.get(head_id) if head_id is not None else None
     return conversation
+
+
+def _fill(message: Message, record: Record, *, goes_on: bool) -> None:
+    message.change_text(text_of(record))
+    message.is_growing = goes_on and record.state == "partial"
+    message.cut_off = record.state == "partial" and not goes_on
 
 
 def text_of(record: Record) -> str:

@@ -24,11 +24,18 @@ class Message:
     """The store's name for it; 0 = not stored."""
     cut_off: bool = False
     """An answer that ended with its app, not by itself."""
+    is_growing: bool = False
+    """Another window writes this answer at the moment."""
 
     @cached_property
     def usual_tokens(self) -> int:
-        """Of the text, which never changes: an edit is another message."""
+        """Of the text, which changes only while another window writes it: an edit is another message."""
         return usual_tokens(self.text)
+
+    def change_text(self, text: str) -> None:
+        """The text that another window has written by now."""
+        self.text = text
+        self.__dict__.pop("usual_tokens", None)
 
     @property
     def turn(self) -> Turn:
@@ -60,7 +67,7 @@ class Conversation:
         because templates want questions and answers in turn."""
         turns: list[Turn] = []
         for message in self.path:
-            if message.left_out:
+            if message.left_out or not message.text:  # an answer without a word yet
                 continue
             if turns and turns[-1].role == message.role:
                 turns[-1] = Turn(message.role, f"{turns[-1].content}\n\n{message.text}")

@@ -59,7 +59,17 @@ class TurnsView:
     def _turn_for(self, message: Message) -> Entry:
         if message.role == "user":
             return UserTurn(message.text, message)
-        return AnswerTurn(AnswerContent.of(message.text), message)
+        content = AnswerContent()
+        content.become(AnswerContent.of(message.text), goes_on=message.is_growing)
+        return AnswerTurn(content, message)
+
+    async def grown(self, message: Message) -> None:
+        """Another window has written more of an answer, or has ended it."""
+        for turn in self.transcript.turns:
+            if isinstance(turn, AnswerTurn) and turn.message is message:
+                turn.content.become(AnswerContent.of(message.text), goes_on=message.is_growing)
+                turn.set_version(turn.version)
+        await self.transcript.draw()
 
     def _number_versions(self) -> None:
         for turn in self.transcript.turns:

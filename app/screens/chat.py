@@ -4,6 +4,7 @@ what the person does; what commands do is in `ebbtide.app.slash`.
     keys, messages --> ChatScreen --> Questions     the prompt, the queue
                                       Changes       chats, versions, what is sent
                                       EngineEvents  what the engine says
+                                      Elsewhere     what another window writes
                                       Drawing       when all of it is drawn
 """
 
@@ -29,6 +30,7 @@ from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.changes import Changes
 from ebbtide.app.screens.double_press import DOUBLE_KEY_S, DoublePress
 from ebbtide.app.screens.drawing import Drawing, draw_every_s
+from ebbtide.app.screens.elsewhere import LOOK_S, Elsewhere
 from ebbtide.app.screens.engine_events import EngineEvent, EngineEvents
 from ebbtide.app.screens.questions import Questions
 from ebbtide.app.turns_view import TurnsView
@@ -39,7 +41,7 @@ from ebbtide.app.widgets.more_below import MoreBelow
 from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.prompt_area import PromptArea
 from ebbtide.app.widgets.queue_list import QueueList
-from ebbtide.app.widgets.status_line import HINT_S, Status, StatusLine
+from ebbtide.app.widgets.status_line import HINT_S, NOTE_HINT_S, Status, StatusLine
 from ebbtide.app.widgets.transcript import Greeting, Transcript
 from ebbtide.app.widgets.turns import Note
 from ebbtide.engine.errors import EbbtideError, UsageError
@@ -52,9 +54,6 @@ NO_ENGINE = {
     Phase.DIED: "The engine has ended: no memory is in use.",
     Phase.FAILED: "No model is loaded: no memory is in use.",
 }
-
-NOTE_HINT_S = 2 * HINT_S
-"""A remark is longer than a hint."""
 
 
 class ChatScreen(Screen[None]):
@@ -87,6 +86,7 @@ class ChatScreen(Screen[None]):
         self.questions = Questions(self)
         self.changes = Changes(self)
         self.events = EngineEvents(self)
+        self.elsewhere = Elsewhere(self)
         self._drawing = Drawing(self)
         self._presses = DoublePress()
 
@@ -127,6 +127,7 @@ class ChatScreen(Screen[None]):
             self.prompt.cursor_blink = False
         self.prompt.focus()
         self.set_interval(draw_every_s(), self._drawing.draw)
+        self.set_interval(LOOK_S, self.elsewhere.look)
         self.watch(self.query_one(StatusLine), "status", self._show_life, init=False)
         # After the first paint: neither the engine nor the store may delay it.
         self.call_after_refresh(self._start)

@@ -1,5 +1,6 @@
 """From the prompt to the engine: what is sent, what waits in the queue, what comes back to the prompt."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -7,6 +8,8 @@ import msgspec
 from ebbtide.app.conversation import Message
 from ebbtide.app.files.mentions import with_files
 from ebbtide.app.question_queue import QuestionQueue
+from ebbtide.app.screens.elsewhere import WAITS
+from ebbtide.app.widgets.status_line import NOTE_HINT_S
 from ebbtide.engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,9 +40,12 @@ class Questions:
         if whole != text:
             self._written[whole] = text
         edited = screen.area.end_edit()
-        if self._session.busy:
+        waits = edited is None and screen.elsewhere.answer is not None
+        if self._session.busy or waits:
             self.queue.add(whole)
             self._show_queue()
+            if waits:
+                screen.hint(WAITS, NOTE_HINT_S)
         else:
             await self.ask(whole, edited)
 
@@ -73,7 +79,8 @@ class Questions:
         """Send the next queued question, unless they are held."""
         if by_person:
             self.queue.release()
-        question = None if self._session.busy else self.queue.next()
+        waits = not by_person and self._screen.elsewhere.answer is not None
+        question = None if self._session.busy or waits else self.queue.next()
         if question is not None:
             await self.ask(question)
         self._show_queue()
@@ -93,6 +100,11 @@ class Questions:
     def load_queue(self) -> None:
         """What waited in this chat when it was left, or when ebbtide was ended, goes on waiting."""
         self.queue = QuestionQueue(self._session.keeper.load_queue())
+        self._show_queue()
+
+    def wait_here(self, questions: Sequence[str]) -> None:
+        """The chat in which these waited is gone."""
+        self.queue = QuestionQueue([*self.queue.questions, *questions])
         self._show_queue()
 
     def _show_queue(self) -> None:

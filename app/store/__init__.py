@@ -5,7 +5,8 @@
 
     chat = store.create_chat(model=..., preset=..., system=...)
     question = store.add_message(chat.id, chat.head_id, "user", text)       # the first one names the chat
-    answer = store.add_message(chat.id, question.id, "assistant", state="partial", model=...)
+    answer = store.add_message(chat.id, question.id, "assistant", state="partial", model=...,
+                               writer=this_process())
     store.append_partial(answer.id, new_text, new_thinking)                 # about four times a second
     store.finish_message(answer.id, content=finished.text, finish_reason=finished.finish_reason,
                          usage=finished.usage, timings=finished.timings)    # state="stopped" or "failed" too
@@ -35,7 +36,7 @@ What holds:
   once). Only a store above 256 MiB is not taken to memory; then changes raise StoreError.
 - Several apps may use one store, and one chat. Messages are only added, so each app keeps its own branch; the
   head that is saved is that of whoever added last. A chat that another app removed raises UnknownChat.
-- A message that is `partial` though nobody writes it was cut off by the end of its app.
+- A message that is `partial` and not among `being_written(chat.id)` was cut off by the end of its app.
 - Texts are kept as they are, control characters included: show them through `safe_text`. Only lone surrogates
   become U+FFFD. Titles and snippets are one line without control characters.
 - Records are immutable copies. All errors are StoreErrors, with a hint for people.
@@ -57,6 +58,7 @@ from ebbtide.app.store.records import Chat, Hit, Message, Role, Snippet, State, 
 from ebbtide.app.store.store import NEW_CHAT, ChatStore, memory_store, open_or_memory, open_store
 from ebbtide.app.store.titles import file_name, title_of
 from ebbtide.app.store.transfer import export_json, import_json
+from ebbtide.app.store.writers import this_process
 
 __all__ = [
     "NEW_CHAT",
@@ -84,5 +86,6 @@ __all__ = [
     "memory_store",
     "open_or_memory",
     "open_store",
+    "this_process",
     "title_of",
 ]

@@ -5,17 +5,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ebbtide.app.store import chats, search, titles, tree
+from ebbtide.app.store import chats, search, titles, tree, writers
 from ebbtide.app.store.records import Chat, Message
 
 
-def add_message(connection: sqlite3.Connection, message: Message) -> None:
-    """Add a leaf, show its branch, and name the chat after its first question.
+def add_message(connection: sqlite3.Connection, message: Message, writer: str = "") -> None:
+    """Add a leaf, show its branch, and name the chat after its first question; `writer` goes on writing it.
 
     Raises UnknownChat, and UnknownMessage for a parent that is not in the chat.
     """
     chat = chats.get(connection, message.chat_id)
     tree.insert(connection, message)
+    if writer:
+        writers.begin(connection, message.id, writer)
     chats.set_head(connection, chat.id, message.id)
     if message.role == "user" and not chat.title:
         chats.set_title(
@@ -28,6 +30,8 @@ def finish_message(connection: sqlite3.Connection, message_id: int, fields: dict
     """Put new values into `fields` of a message. Raises UnknownMessage."""
     message = msgspec.structs.replace(tree.get(connection, message_id), **fields)
     tree.replace(connection, message)
+    if message.state != "partial":
+        writers.end(connection, message_id)
     chats.touch(connection, message.chat_id, message.updated_ms)
     return message
 

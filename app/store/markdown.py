@@ -7,6 +7,7 @@ from ebbtide.app.safe_text import safe, safe_line
 from ebbtide.app.store.records import Chat, Message
 from ebbtide.app.store.store import ChatStore
 
+_GOES_ON = "*The answer is still being written.*"
 _FENCE = re.compile("```|~~~")
 _ENDINGS = {
     "complete": "",
@@ -22,8 +23,9 @@ def export_markdown(store: ChatStore, chat_id: str) -> str:
     parts = [f"# {safe_line(chat.title) or 'Untitled chat'}", _about(chat)]
     if chat.system:
         parts += ["## System", _closed(chat.system)]
+    growing = store.being_written(chat_id)
     for message in store.path(chat.head_id):
-        parts += _turn(message)
+        parts += _turn(message, _GOES_ON if message.id in growing else _ENDINGS[message.state])
     for question in store.load_queue(chat_id):
         parts += ["## You", _closed(question), "*This question waits: it was not sent yet.*"]
     return "\n\n".join(parts) + "\n"
@@ -34,14 +36,14 @@ def _about(chat: Chat) -> str:
     return f"*Chat {chat.id}, begun {when}{f', {safe_line(chat.model)}' if chat.model else ''}*"
 
 
-def _turn(message: Message) -> list[str]:
+def _turn(message: Message, ending: str) -> list[str]:
     names = {"user": "You", "system": "System", "assistant": "Assistant"}
     model = f" ({safe_line(message.model)})" if message.model else ""
     parts = [
         f"## {names[message.role]}{model}",
         _quoted(message.thinking),
         _closed(message.content),
-        _ENDINGS[message.state],
+        ending,
     ]
     return [part for part in parts if part]
 

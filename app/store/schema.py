@@ -71,10 +71,20 @@ SECOND = (
     """,
 )
 
-TABLES = ("chats", "messages", "drafts", "marks", "queued")
+THIRD = (
+    # Which process writes an answer that is partial; a row goes with the end of its answer.
+    """
+    CREATE TABLE writers (
+        message_id INTEGER PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+        writer TEXT NOT NULL
+    )
+    """,
+)
+
+TABLES = ("chats", "messages", "drafts", "marks", "queued", "writers")
 """What people would miss, other than the search index."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD)
 """Statements that lead from version n to n + 1. Never change one that was released: append."""
 
 

@@ -8,7 +8,7 @@ from typing import Self
 import msgspec
 
 from ebbtide.app.safe_text import whole_text
-from ebbtide.app.store import changes, chats, notes, search, titles, tree
+from ebbtide.app.store import changes, chats, notes, search, titles, tree, writers
 from ebbtide.app.store.connection import cut_log
 from ebbtide.app.store.copies import copy_of
 from ebbtide.app.store.database import Database
@@ -123,11 +123,12 @@ class ChatStore:
         thinking: str = "",
         state: State = "complete",
         model: str = "",
+        writer: str = "",
     ) -> Message:
         """Add a leaf below `parent_id` (None: a root) and make it the head of its chat.
 
-        An answer begins with `state="partial"`. The first question gives a chat without a title its title.
-        Raises UnknownChat, UnknownMessage.
+        An answer begins with `state="partial"` and a `writer` (`this_process`). The first question gives a
+        chat without a title its title. Raises UnknownChat, UnknownMessage.
         """
         now = now_ms()
         message = Message(
@@ -146,7 +147,7 @@ class ChatStore:
             created_ms=now,
             updated_ms=now,
         )
-        self._database.write(lambda connection: changes.add_message(connection, message))
+        self._database.write(lambda connection: changes.add_message(connection, message, writer))
         return message
 
     def append_partial(self, message_id: int, content: str, thinking: str = "") -> None:
@@ -190,6 +191,11 @@ class ChatStore:
         """
         use = self._use_index
         self._database.write(lambda c: changes.withdraw_message(c, message_id, use_index=use))
+
+    def being_written(self, chat_id: str) -> set[int]:
+        """The ids of the answers of a chat that a living process writes, this one or another."""
+        known = self._database.read(lambda connection: writers.of_chat(connection, chat_id))
+        return {message_id for message_id, writer in known.items() if writers.is_living(writer)}
 
     def set_left_out(self, message_ids: Iterable[int], left_out: bool) -> None:
         """Whether the messages are kept from the model; they stay in the chat."""

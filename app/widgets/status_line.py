@@ -16,6 +16,8 @@ from ebbtide.app.token_counts import Cost
 from ebbtide.app.widgets.squeeze import Step, shorter, squeeze
 
 HINT_S = 4.0
+NOTE_HINT_S = 2 * HINT_S
+"""A remark is longer than a hint."""
 WIDE_CELLS = 90
 """Room for a hint and the figures."""
 NEARLY_FULL_SHARE, FULL_SHARE = 0.8, 0.98

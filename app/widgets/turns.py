@@ -67,6 +67,8 @@ class Entry(SettledSize, Vertical):
             parts.append("not sent to the model")
         if self.message is not None and self.message.cut_off:
             parts.append("cut off: ebbtide ended while it was written")
+        if self.message is not None and self.message.is_growing:
+            parts.append("being written in another window")
         if parts and self._meta is None:
             self._meta = Static(markup=False, classes="meta")
             self.mount(self._meta)
