@@ -18,7 +18,7 @@ R = TypeVar("R")
 Decorator = Callable[[Callable[..., R]], Callable[..., R]]
 
 # Flags of which only the default works in this version are hidden, and refused by name when they are given.
-_SIZE = re.compile(r"(?i)\d+(\.\d+)?\s*([kmgt]?(i?b)?|%)")
+_SIZE = re.compile(r"(?i)(\d+(\.\d+)?|\d{1,3}(,\d{3})+)\s*([kmgt]?(i?b)?|%)")
 NOT_YET_HINT = "Leave the flag out; `ebbtide COMMAND --help` lists what works."
 
 

@@ -169,6 +169,15 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     """The longest context that the model was made for, in tokens; `ctx` may be less. 0 = not said."""
     smallest_budget_bytes: int = 0
     """A smaller budget is refused, with the context that was asked for. 0 = not said."""
+    base_bytes: int = 0
+    """What a budget holds beside experts: dense weights, workspace and the KV floor. 0 = not said."""
+    expert_bytes: int = 0
+    """Of all experts, in pages of `page_bytes`; a budget in percent is of these."""
+    page_bytes: int = 1
+    pack_below_bytes: int = 0
+    """A smaller budget needs a pack, and none is there. 0 = no budget does."""
+    pack_bytes: int = 0
+    """Room on the disk that this pack would take, about."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):

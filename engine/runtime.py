@@ -60,6 +60,8 @@ class Runtime:
     source: WeightSource
     notices: tuple[str, ...]
     load_s: float
+    pack_below_bytes: int = 0
+    """See `OpenModel.pack_below_bytes`."""
 
     @classmethod
     def load(cls, command: m.Load, progress: Progress) -> "Runtime":
@@ -156,6 +158,11 @@ class Runtime:
             opens_thinking=self.template.opens_thinking,
             model_ctx=self.spec.context,
             smallest_budget_bytes=self.plan.smallest_budget_bytes,
+            base_bytes=self.plan.base_bytes,
+            expert_bytes=self.plan.expert_bytes,
+            page_bytes=self.plan.page_bytes,
+            pack_below_bytes=self.pack_below_bytes,
+            pack_bytes=self.source.file.size_bytes if self.pack_below_bytes else 0,
         )
 
     def budget_decision(self, wish: str) -> m.Decision:
@@ -285,6 +292,7 @@ def _build(
             *template.notices,
         ),
         load_s=time.perf_counter() - began,
+        pack_below_bytes=model.pack_below_bytes,
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 _UNITS = ("B", "KiB", "MiB", "GiB")
+MIB, GIB = 1 << 20, 1 << 30
 
 
 def format_bytes(count: float) -> str:
@@ -14,6 +15,31 @@ def format_bytes(count: float) -> str:
             return f"{value:.0f} {unit}" if whole else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:,.1f} TiB"
+
+
+def whole_mib(nbytes: int) -> int:
+    """MiB, rounded up so that a size that is quoted back is enough."""
+    return -(-nbytes // MIB)
+
+
+def mib_words(nbytes: int) -> str:
+    """An exact size in a sentence, rounded up: "2,736 MiB"."""
+    return f"{whole_mib(nbytes):,} MiB"
+
+
+def mib_typed(nbytes: int) -> str:
+    """The same as it is typed behind a flag of a command line, in one word: "2736MiB"."""
+    return f"{whole_mib(nbytes)}MiB"
+
+
+def unit_for(largest: int) -> tuple[int, str, int]:
+    """(bytes, name, digits) of the one unit in which a row of sizes is written."""
+    return (GIB, "GiB", 1) if largest >= 10 * GIB else (MIB, "MiB", 0)
+
+
+def in_unit(nbytes: int, unit_bytes: int, digits: int) -> str:
+    """The figure alone: "2,736"."""
+    return f"{nbytes / unit_bytes:,.{digits}f}"
 
 
 def adding_up(parts: Sequence[float], whole: int) -> list[int]:

@@ -8,9 +8,10 @@ from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import Place
 from ebbtide.app.panel.inventory import facts, uses_of, width_classes
 from ebbtide.app.panel.map_cells import BARS, ink_of
-from ebbtide.app.panel.numbers import in_unit, size, unit_for
+from ebbtide.app.panel.numbers import size
 from ebbtide.app.panel.sparks import STEPS
 from ebbtide.engine.messages import Residency
+from ebbtide.engine.sizes import in_unit, unit_for
 
 
 class Histogram(Canvas):

@@ -7,9 +7,10 @@ from ebbtide.app.panel.accounts import ProcessAccount, engine_parts, machine_par
 from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.cell import LABEL, NONE, Row, blank, fill, text
 from ebbtide.app.panel.feed import PanelFeed
-from ebbtide.app.panel.numbers import in_unit, size, together, unit_for
+from ebbtide.app.panel.numbers import size, together
 from ebbtide.app.widgets.memory_bar import bar_cells
 from ebbtide.engine.messages import Memory
+from ebbtide.engine.sizes import in_unit, unit_for
 
 NAME_CELLS = 8
 LEAST_BAR = 16

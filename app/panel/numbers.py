@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from ebbtide.engine.sizes import adding_up, format_bytes
 
 DASH = "\N{EN DASH}"
-GIB, MIB = 1 << 30, 1 << 20
 
 
 def rate(value: float | None) -> str:
@@ -25,15 +24,6 @@ def percent(value: float | None) -> str:
 
 def size(value: float | None) -> str:
     return DASH if value is None else format_bytes(value)
-
-
-def unit_for(largest: int) -> tuple[int, str, int]:
-    """(bytes, name, digits) of the one unit in which a row of sizes is written."""
-    return (GIB, "GiB", 1) if largest >= 10 * GIB else (MIB, "MiB", 0)
-
-
-def in_unit(nbytes: int, unit_bytes: int, digits: int) -> str:
-    return f"{nbytes / unit_bytes:,.{digits}f}"
 
 
 def together(parts: Sequence[int], whole: int, unit_bytes: int, digits: int) -> list[str]:

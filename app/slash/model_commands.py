@@ -10,8 +10,8 @@ from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.picker import Choice
 from ebbtide.app.slash.registry import Command
 from ebbtide.app.stats_text import describe_stats
-from ebbtide.engine.errors import FitError, UsageError
-from ebbtide.engine.messages import Loaded
+from ebbtide.engine.errors import UsageError
+from ebbtide.engine.messages import Load
 from ebbtide.engine.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -34,26 +34,45 @@ async def model(screen: "ChatScreen", argument: str) -> None:
 
 async def budget(screen: "ChatScreen", argument: str) -> None:
     """Load the model again with another budget; the chat stays."""
+    from ebbtide.app.budget_wish import (  # after the first paint
+        bytes_of,
+        needs_pack,
+        refuse_too_small,
+        words_of,
+    )
+
+    session = screen.session
+    load, loaded = session.load, session.loaded
     if not argument:
-        screen.note(f"The budget is {screen.session.load.budget}. Change it with: /budget 60%", passing=True)
-    elif not is_size(argument):
-        raise UsageError(f"{argument!r} is not a size", hint="Write 300MiB, 8GB, 40% or auto.")
-    else:
-        refuse_too_small(argument, screen.session.loaded)
-        await screen.changes.reload(msgspec.structs.replace(screen.session.load, budget=argument))
+        now = words_of(load.budget, loaded.memory.budget_bytes if loaded is not None else None)
+        screen.note(f"The budget is {now}. Change it with: /budget 60%", passing=True)
+        return
+    if not is_size(argument):
+        raise UsageError(f"{argument!r} is not a size", hint="Write 300 MiB, 8 GB, 40% or auto.")
+    refuse_too_small(argument, loaded)
+    wanted = msgspec.structs.replace(load, budget=argument)
+    said = words_of(argument, bytes_of(argument, loaded))
+    if loaded is not None and needs_pack(argument, load, loaded):
+        offer_pack(screen, wanted, said, loaded.pack_bytes)
+        return
+    await screen.changes.reload(wanted)
+    screen.note(f"Loading again with a budget of {said}.", passing=True)
 
 
-def refuse_too_small(wish: str, loaded: Loaded | None) -> None:
-    """Raise UsageError or FitError for a budget that is known not to work, before the model is let go."""
-    from ebbtide.engine.memory.budget import mib, parse_budget  # after the first paint
+def offer_pack(screen: "ChatScreen", wanted: Load, said: str, pack_bytes: int) -> None:
+    """Ask before the model is let go: what is beyond the budget is read from a pack."""
 
-    budget = parse_budget(wish)
-    least = loaded.smallest_budget_bytes if loaded is not None else 0
-    if budget.kind == "bytes" and budget.value < least:
-        raise FitError(
-            f"/budget {wish} is too small for this model.",
-            hint=f"Write /budget {mib(least)} or more. The model stays loaded as it was.",
-        )
+    async def chosen(value: str) -> None:
+        if value == "pack":
+            await screen.changes.reload(msgspec.structs.replace(wanted, pack="yes"))
+
+    rows = [
+        Choice(
+            "pack", "Make a pack, then load with this budget", f"{format_bytes(pack_bytes)} of disk, once"
+        ),
+        Choice("keep", "Keep the model loaded as it is"),
+    ]
+    screen.pick(f"A budget of {said} needs a pack to read experts from", rows, chosen)
 
 
 async def ctx(screen: "ChatScreen", argument: str) -> None:

@@ -10,13 +10,12 @@ from textual.widget import Widget
 from ebbtide.app.chat_text import MemoryPart, memory_parts
 from ebbtide.app.panel.numbers import together
 from ebbtide.engine.messages import Memory
+from ebbtide.engine.sizes import in_unit, unit_for
 
 MIN_BAR_CELLS, MAX_BAR_CELLS = 6, 40
 ENOUGH_BAR_CELLS = 20
 """Where the whole legend would leave the bar less, the legend is shortened."""
 NOTHING = "·"
-UNITS = ((10 << 30, 1 << 30, "GiB"), (0, 1 << 20, "MiB"))
-"""(budget from which the unit is used, its bytes, its name): one unit for the whole line."""
 
 
 def bar_cells(parts: list[int], cells: int) -> list[int]:
@@ -33,12 +32,6 @@ def bar_cells(parts: list[int], cells: int) -> list[int]:
         # Move the cell where it is furthest from its exact share.
         counts[max(movable, key=lambda index: step * (parts[index] / total * cells - counts[index]))] += step
     return counts
-
-
-def unit_of(memory: Memory) -> tuple[int, str, int]:
-    """(bytes, name, digits) of the unit that suits the budget."""
-    unit_bytes, unit = next((size, name) for least, size, name in UNITS if memory.budget_bytes >= least)
-    return unit_bytes, unit, 1 if unit == "GiB" else 0
 
 
 class MemoryBar(Widget):
@@ -93,7 +86,7 @@ class MemoryBar(Widget):
         return [*words, (f" of {self._budget(memory)}", self.get_visual_style("memory--label"))]
 
     def _sum(self, memory: Memory) -> list[tuple[str, Style]]:
-        unit_bytes, _, digits = unit_of(memory)
+        unit_bytes, _, digits = unit_for(memory.budget_bytes)
         sizes = [part.nbytes for part in memory_parts(memory)]
         *_, used = together(sizes, memory.budget_bytes, unit_bytes, digits)
         return [(f" {used} of {self._budget(memory)}", self.get_visual_style("memory--label"))]
@@ -101,14 +94,14 @@ class MemoryBar(Widget):
     @staticmethod
     def _figures(memory: Memory, parts: list[MemoryPart]) -> list[tuple[MemoryPart, str]]:
         """Parts that are not empty, with figures that add up to the budget's."""
-        unit_bytes, _, digits = unit_of(memory)
+        unit_bytes, _, digits = unit_for(memory.budget_bytes)
         *figures, _ = together([part.nbytes for part in parts], memory.budget_bytes, unit_bytes, digits)
         return [(part, figure) for part, figure in zip(parts, figures, strict=True) if part.nbytes > 0]
 
     @staticmethod
     def _budget(memory: Memory) -> str:
-        unit_bytes, unit, digits = unit_of(memory)
-        return f"{memory.budget_bytes / unit_bytes:,.{digits}f} {unit}"
+        unit_bytes, unit, digits = unit_for(memory.budget_bytes)
+        return f"{in_unit(memory.budget_bytes, unit_bytes, digits)} {unit}"
 
     def _words(self, memory: Memory, parts: list[MemoryPart]) -> list[tuple[str, Style]]:
         """The legend: every part that is not empty, and the whole, in one unit."""

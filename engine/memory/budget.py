@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ebbtide.engine.errors import UsageError
+from ebbtide.engine.sizes import MIB
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", re.ASCII)
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?|[0-9]{1,3}(?:,[0-9]{3})+)\s*([A-Za-z]*)", re.ASCII)
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%", re.ASCII)
 _HINT = "Write a size such as 300MiB or 8GB, a share of the experts such as 40%, or auto."
 
-MIB = 1 << 20
 _LEAST_HEADROOM_BYTES = 384 * MIB
 
 
@@ -31,7 +31,7 @@ def parse_bytes(text: str) -> int:
     factor = _UNITS.get(match[2].upper()) if match else None
     if match is None or factor is None:
         raise UsageError(f"{text!r} is not a size.", hint=_HINT)
-    return int(float(match[1]) * factor)
+    return int(float(match[1].replace(",", "")) * factor)
 
 
 def parse_budget(text: str) -> Budget:
@@ -51,21 +51,11 @@ def parse_budget(text: str) -> Budget:
     return Budget("bytes", float(size))
 
 
+def share_bytes(percent: float, expert_bytes: int, page_bytes: int) -> int:
+    """`percent` of all experts in whole pages, rounded up."""
+    return int(-(-(expert_bytes // page_bytes) * percent // 100)) * page_bytes
+
+
 def headroom_bytes(total_bytes: int) -> int:
     """What `auto` leaves to others and to the process itself: 1/16 of memory, at least 384 MiB."""
     return max(_LEAST_HEADROOM_BYTES, total_bytes // 16)
-
-
-def whole_mib(nbytes: int) -> int:
-    """MiB, rounded up so that a size that is quoted back is enough."""
-    return -(-nbytes // MIB)
-
-
-def mib(nbytes: int) -> str:
-    """As it is typed behind `--budget`, rounded up."""
-    return f"{whole_mib(nbytes)}MiB"
-
-
-def mib_words(nbytes: int) -> str:
-    """The same size in a sentence."""
-    return f"{whole_mib(nbytes)} MiB"

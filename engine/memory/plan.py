@@ -7,8 +7,8 @@ arena  = KV pages + expert pages, of which the floors are never traded away
 from dataclasses import dataclass
 
 from ebbtide.engine.errors import FitError, UsageError
-from ebbtide.engine.memory.budget import MIB, Budget, mib, mib_words, whole_mib
-from ebbtide.engine.sizes import adding_up
+from ebbtide.engine.memory.budget import Budget, share_bytes
+from ebbtide.engine.sizes import MIB, adding_up, mib_typed, mib_words, whole_mib
 
 KV_FLOOR_TOKENS = 512
 """KV that every budget has room for without touching an expert: a short question and its answer."""
@@ -63,6 +63,15 @@ class MemoryPlan:
     smallest_budget_bytes: int
     notices: tuple[str, ...] = ()
 
+    @property
+    def base_bytes(self) -> int:
+        """All that a budget holds beside experts, with the least KV."""
+        return self.static_bytes + self.transient_bytes + self.kv_floor_pages * self.page_bytes
+
+    @property
+    def expert_bytes(self) -> int:
+        return self.expert_pages * self.page_bytes
+
 
 def smallest_budget(needs: Needs, ctx: int = 0) -> int:
     """The least budget that works: floors only, and KV for the whole of `ctx` where one is asked for."""
@@ -82,9 +91,9 @@ def resolve_budget(needs: Needs, budget: Budget, ctx: int, available_bytes: int)
     but never less than the smallest budget that works, so that 0 % asks for just that.
     """
     if budget.kind == "percent":
-        kv_floor = needs.kv_pages(min(ctx or needs.context, KV_FLOOR_TOKENS))
-        share = -(-needs.all_expert_pages * budget.value // 100)
-        return max(needs.budget_bytes(kv_floor + int(share)), smallest_budget(needs, ctx))
+        base = needs.budget_bytes(needs.kv_pages(min(ctx or needs.context, KV_FLOOR_TOKENS)))
+        share = share_bytes(budget.value, needs.all_expert_pages * needs.page_bytes, needs.page_bytes)
+        return max(base + share, smallest_budget(needs, ctx))
     if budget.kind == "auto":
         return min(full_budget(needs, ctx), available_bytes)
     return int(budget.value)
@@ -98,7 +107,7 @@ def make_plan(needs: Needs, budget: Budget, *, ctx: int, available_bytes: int) -
     """
     if ctx > needs.context:
         raise UsageError(
-            f"--ctx {ctx} is longer than this model's context of {needs.context} tokens.",
+            f"--ctx {ctx} is longer than this model's context of {needs.context:,} tokens.",
             hint=f"Give --ctx {needs.context} or less.",
         )
     size = resolve_budget(needs, budget, ctx, available_bytes)
@@ -142,15 +151,17 @@ def _too_small(needs: Needs, size: int, ctx: int, *, is_auto: bool) -> FitError:
     parts = {
         "dense weights": needs.static_bytes,
         "workspace": needs.transient_bytes,
-        f"KV of {tokens} tokens": needs.kv_pages(tokens) * needs.page_bytes,
+        f"KV of {tokens:,} tokens": needs.kv_pages(tokens) * needs.page_bytes,
     }
     if needs.floor_pages:
         parts["one expert per layer"] = needs.floor_pages * needs.page_bytes
     figures = adding_up([nbytes / MIB for nbytes in parts.values()], whole_mib(least_bytes))
-    split = ", ".join(f"{name} {figure} MiB" for name, figure in zip(parts, figures, strict=True))
+    split = ", ".join(f"{name} {figure:,} MiB" for name, figure in zip(parts, figures, strict=True))
     what = f"The free memory of {mib_words(size)}" if is_auto else f"A budget of {mib_words(size)}"
     hint = (
-        f"Close programs until {least} are free" if is_auto else f"Give --budget {mib(least_bytes)} or more"
+        f"Close programs until {least} are free"
+        if is_auto
+        else f"Give --budget {mib_typed(least_bytes)} or more"
     )
     if ctx and size >= smallest_budget(needs):
         hint += f", or --ctx {_longest(needs, size)} or less"

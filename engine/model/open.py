@@ -1,18 +1,19 @@
 """Opening a model under a budget: the file or its pack, the page size, the memory plan."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.gguf import GgufFile, open_gguf
-from ebbtide.engine.memory.budget import mib, mib_words, parse_budget
+from ebbtide.engine.memory.budget import parse_budget
 from ebbtide.engine.memory.page_size import PageSize, choose, evaluate, layouts_of
 from ebbtide.engine.memory.plan import MemoryPlan, Needs, make_plan
 from ebbtide.engine.messages import Load
 from ebbtide.engine.model.rope import rope_table_bytes
 from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.sizes import mib_typed, mib_words
 from ebbtide.engine.weights.gguf_source import GgufSource
 from ebbtide.engine.weights.pack_index import pack_path_for
 from ebbtide.engine.weights.pack_source import PackSource, is_pack, open_pack
@@ -51,6 +52,8 @@ class OpenModel:
     page: PageSize
     plan: MemoryPlan
     notices: tuple[str, ...]
+    pack_below_bytes: int = 0
+    """A smaller budget would need a pack, which is not there; 0 = none would."""
 
     @property
     def spec(self) -> ModelSpec:
@@ -99,11 +102,12 @@ def open_model(command: Load, place: Place, progress: Progress) -> OpenModel:
     if pack is not None:
         plain.close()
         return _planned(pack, command, place)
-    is_paged = model.plan.expert_pages + model.plan.kv_floor_pages > model.plan.total_pages
-    if is_paged and model.plan.expert_pages * plain.page_bytes > place.host_bytes:
+    if model.plan.expert_bytes <= place.host_bytes:
+        return model
+    if model.plan.expert_pages + model.plan.kv_floor_pages > model.plan.total_pages:
         plain.close()
         raise _pack_needed(model.plan, path, why_not)
-    return model
+    return replace(model, pack_below_bytes=model.plan.base_bytes + model.plan.expert_bytes)
 
 
 def _staged(progress: Progress) -> Callable[[int, int], None]:
@@ -128,14 +132,12 @@ def _existing_pack(pack_path: Path, model: GgufFile) -> tuple[PackSource | None,
 
 
 def _pack_needed(plan: MemoryPlan, path: Path, why: str) -> PackNeeded:
-    whole = (
-        plan.static_bytes + plan.transient_bytes + (plan.expert_pages + plan.kv_floor_pages) * plan.page_bytes
-    )
+    whole = plan.base_bytes + plan.expert_bytes
     return PackNeeded(
         f"A budget of {mib_words(plan.budget_bytes)} is below the model's {mib_words(whole)}: its "
         f"experts must be paged, and {path.name} {why}.",
         hint=f"Add --pack yes (once; about {mib_words(path.stat().st_size)} of disk), "
-        f"or give --budget {mib(whole)}.",
+        f"or give --budget {mib_typed(whole)}.",
     )
 
 

@@ -186,7 +186,7 @@ async def test_the_context_can_be_changed_but_not_beyond_the_model() -> None:
 @pytest.mark.parametrize(
     ("wish", "words"),
     [
-        ("5MiB", ["/budget 5MiB is too small", "/budget 112MiB or more", "stays loaded"]),
+        ("5MiB", ["/budget 5MiB is too small", "/budget 112 MiB or more", "stays loaded"]),
         ("0", ["A budget of 0", "leaves nothing"]),
         ("200%", ["more than all experts"]),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ebbtide.app.budget_wish import bytes_of
 from ebbtide.engine import messages as m
 from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.memory.provenance import Lane
@@ -113,6 +114,16 @@ def test_a_small_budget_without_a_pack_is_refused_with_the_size(tmp_path: Path) 
     failed = of(run(load(path, budget="20%", pack="no")), m.Failed)[0]
     assert failed.exit_code == 4 and failed.needs_pack and "--pack yes" in failed.hint
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_budget_will_need_is_said_before_it_is_asked_for(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", experts=8, d_model=128, expert_d_ff=128, d_ff=128)
+    whole = of(run(load(path, budget="100%", pack="no")), m.Loaded)[0]
+    assert whole.pack_below_bytes == whole.base_bytes + whole.expert_bytes <= whole.memory.budget_bytes
+    assert whole.pack_bytes == path.stat().st_size
+    paged = of(run(load(path, budget="40%")), m.Loaded)[0]
+    assert (paged.pack_below_bytes, paged.pack_bytes) == (0, 0)
+    assert bytes_of("40%", whole) == bytes_of("40%", paged) == paged.memory.budget_bytes
 
 
 def commands_without_a_model() -> Iterator[m.Command]:

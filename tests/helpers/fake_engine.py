@@ -74,6 +74,10 @@ class Script(msgspec.Struct, frozen=True):
     ctx: int = 4096
     model_ctx: int = 0
     smallest_budget_bytes: int = 0
+    base_bytes: int = 0
+    expert_bytes: int = 0
+    pack_below_bytes: int = 0
+    pack_bytes: int = 0
     fail_below_ctx: int = 0
     """Requests fail only while the context is smaller; 0 = always."""
     counts: bool = True
@@ -223,6 +227,11 @@ class FakeEngine:
                 opens_thinking=self.script.opens_thinking,
                 model_ctx=self.script.model_ctx,
                 smallest_budget_bytes=self.script.smallest_budget_bytes,
+                base_bytes=self.script.base_bytes,
+                expert_bytes=self.script.expert_bytes,
+                page_bytes=1 << 16,
+                pack_below_bytes=self.script.pack_below_bytes,
+                pack_bytes=self.script.pack_bytes,
             )
         )
 

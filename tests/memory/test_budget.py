@@ -1,7 +1,8 @@
 import pytest
 
 from ebbtide.engine.errors import UsageError
-from ebbtide.engine.memory.budget import MIB, Budget, headroom_bytes, mib, parse_budget, parse_bytes
+from ebbtide.engine.memory.budget import Budget, headroom_bytes, parse_budget, parse_bytes
+from ebbtide.engine.sizes import MIB, mib_typed, mib_words
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,24 @@ def test_auto() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "MiB", "-5MiB", "8 XB", "8GB extra", "1e9", "1,5GB", "nan", "101%", "-1%", "%", "0", "0MiB", "٣MB"],
+    [
+        "",
+        "MiB",
+        "-5MiB",
+        "8 XB",
+        "8GB extra",
+        "1e9",
+        "1,5GB",
+        "12,34MiB",
+        "1,234.5GB",
+        "nan",
+        "101%",
+        "-1%",
+        "%",
+        "0",
+        "0MiB",
+        "٣MB",
+    ],
 )
 def test_nonsense_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError) as error:
@@ -45,7 +63,8 @@ def test_nonsense_is_a_usage_error(text: str) -> None:
 
 def test_quoted_sizes_are_enough() -> None:
     for nbytes in (1, MIB - 1, MIB, MIB + 1, 300 * MIB):
-        assert parse_bytes(mib(nbytes)) >= nbytes
+        assert parse_bytes(mib_typed(nbytes)) >= nbytes
+    assert parse_bytes(mib_words(2736 * MIB)) == 2736 * MIB
 
 
 def test_headroom_grows_with_memory_from_a_least() -> None:

@@ -4,8 +4,9 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.engine.errors import FitError, UsageError
-from ebbtide.engine.memory.budget import MIB, Budget, parse_budget
+from ebbtide.engine.memory.budget import Budget, parse_budget
 from ebbtide.engine.memory.plan import KV_FLOOR_TOKENS, Needs, full_budget, make_plan, smallest_budget
+from ebbtide.engine.sizes import MIB
 
 PAGE = 36 << 10
 NEEDS = Needs(
@@ -93,7 +94,7 @@ def test_an_asked_context_is_kept_or_refused() -> None:
     tight = smallest_budget(NEEDS, 4096)
     plan = make_plan(NEEDS, exactly(tight), ctx=4096, available_bytes=PLENTY)
     assert plan.ctx == 4096 and not plan.notices
-    with pytest.raises(FitError, match="KV of 4096 tokens") as error:
+    with pytest.raises(FitError, match="KV of 4,096 tokens") as error:
         make_plan(NEEDS, exactly(tight - PAGE), ctx=4096, available_bytes=PLENTY)
     longest = int(error.value.hint.split("--ctx ")[1].split()[0])
     assert 0 < 4096 - longest <= 48
@@ -110,7 +111,7 @@ def test_an_open_context_is_reduced_with_a_notice() -> None:
 
 
 def test_a_context_beyond_the_model() -> None:
-    with pytest.raises(UsageError, match="8192"):
+    with pytest.raises(UsageError, match="8,192"):
         make_plan(NEEDS, Budget("auto"), ctx=8193, available_bytes=PLENTY)
 
 

@@ -1,0 +1,48 @@
+"""What a budget comes to with the model that is loaded, before anything is loaded anew."""
+
+from ebbtide.engine.errors import FitError
+from ebbtide.engine.memory.budget import parse_budget, share_bytes
+from ebbtide.engine.messages import Load, Loaded
+from ebbtide.engine.sizes import mib_words
+
+
+def bytes_of(wish: str, loaded: Loaded | None) -> int | None:
+    """Bytes of a budget as a person writes it; None where only the engine can say. Raises UsageError."""
+    budget = parse_budget(wish)
+    if budget.kind == "bytes":
+        return int(budget.value)
+    if budget.kind == "auto" or loaded is None or not loaded.base_bytes:
+        return None
+    share = share_bytes(budget.value, loaded.expert_bytes, loaded.page_bytes)
+    return max(loaded.base_bytes + share, loaded.smallest_budget_bytes)
+
+
+def words_of(wish: str, nbytes: int | None) -> str:
+    """As in "20% (312 MiB)" """
+    if nbytes is None:
+        return wish
+    size = mib_words(nbytes)
+    return size if _plain(wish) == _plain(size) else f"{wish} ({size})"
+
+
+def _plain(size: str) -> str:
+    return "".join(size.split()).replace(",", "").casefold()
+
+
+def refuse_too_small(wish: str, loaded: Loaded | None) -> None:
+    """Raise UsageError or FitError for a budget that is known not to work."""
+    nbytes = bytes_of(wish, loaded)
+    least = loaded.smallest_budget_bytes if loaded is not None else 0
+    if nbytes is not None and nbytes < least:
+        raise FitError(
+            f"/budget {wish} is too small for this model.",
+            hint=f"Write /budget {mib_words(least)} or more. The model stays loaded as it was.",
+        )
+
+
+def needs_pack(wish: str, load: Load, loaded: Loaded | None) -> bool:
+    """Whether the budget works only with a pack, which is not there and may not be made unasked."""
+    nbytes = bytes_of(wish, loaded)
+    if load.pack == "yes" or loaded is None or nbytes is None:
+        return False
+    return nbytes < loaded.pack_below_bytes
