@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -159,36 +159,57 @@ def compile_one(compiler: Compiler, source: Path, target: Path) -> Path:
     return target
 
 
+def plan(compiler: Compiler, root: Path = ROOT) -> dict[Path, Path]:
+    """Each translation unit and where its object lies, or will lie."""
+    headers = digest(*(path.read_bytes() for path in sorted((root / SOURCE_DIR).glob("*.h*"))))
+    return {unit: object_path(compiler, unit, headers, root / WORK_DIR) for unit in sources(root)}
+
+
+def to_compile(root: Path = ROOT) -> int:
+    """How many files a build would compile now; 0 without a compiler."""
+    compiler = find_compiler()
+    return sum(not target.exists() for target in plan(compiler, root).values()) if compiler else 0
+
+
 def build(
-    root: Path = ROOT, *, force: bool = False, begins: Callable[[int], None] = lambda count: None
+    root: Path = ROOT,
+    *,
+    force: bool = False,
+    begins: Callable[[int], None] = lambda count: None,
+    compiled: Callable[[int], None] = lambda done: None,
 ) -> Path | None:
     """Builds the library if anything changed since it was last built here.
 
-    `begins` hears how many files are going to be compiled, if any is: that takes a minute or more.
-    Returns its path, or None without a compiler (the torch reference then does the work). Raises BuildError
-    when the compiler fails. Two builds at once are safe: every file appears by an atomic rename.
+    `begins` hears how many files are going to be compiled, if any is: that takes a minute or more; `compiled`
+    how many of them are done. Returns the library's path, or None without a compiler (the torch reference
+    then does the work). Raises BuildError when the compiler fails. Two builds at once are safe: every file
+    appears by an atomic rename.
     """
-    units, compiler = sources(root), find_compiler()
-    if not units or compiler is None:
+    compiler = find_compiler()
+    if not sources(root) or compiler is None:
         return None
     work, library = root / WORK_DIR, library_path(root)
     if force:
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
-    headers = digest(*(path.read_bytes() for path in sorted((root / SOURCE_DIR).glob("*.h*"))))
+    objects = plan(compiler, root)
+    missing = {unit: target for unit, target in objects.items() if not target.exists()}
+    if missing:
+        begins(len(missing))
     with ThreadPoolExecutor(PARALLEL) as pool:
-        targets = [object_path(compiler, unit, headers, work) for unit in units]
-        if missing := sum(not target.exists() for target in targets):
-            begins(missing)
-        objects = list(pool.map(lambda pair: compile_one(compiler, *pair), zip(units, targets, strict=True)))
-    recipe = " ".join(link_command(compiler, [Path(path.name) for path in objects], Path(library.name)))
+        jobs = [pool.submit(compile_one, compiler, *pair) for pair in missing.items()]
+        for done, job in enumerate(as_completed(jobs), start=1):
+            job.result()
+            compiled(done)
+    targets = list(objects.values())
+    recipe = " ".join(link_command(compiler, [Path(path.name) for path in targets], Path(library.name)))
     stamp, key = work / "linked", digest(compiler.version, recipe)
     if not (library.exists() and stamp.exists() and stamp.read_text() == key):
         scratch = work / f"{os.getpid()}-{library.name}"
-        run(link_command(compiler, objects, scratch))
+        run(link_command(compiler, targets, scratch))
         scratch.replace(library)
         stamp.write_text(key)
-    remove_stale(work, objects)
+    remove_stale(work, targets)
     return library
 
 

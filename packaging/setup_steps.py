@@ -4,15 +4,16 @@ import hashlib
 import json
 import os
 import sys
-import time
 import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import build_kernels
+import setup_forecast
 import setup_torch
-from setup_venv import PipError, SetupError, Venv, say
+from setup_progress import Progress
+from setup_venv import PipError, SetupError, Venv
 
 __all__ = ["ROOT", "SetupError", "prepare"]
 
@@ -57,68 +58,86 @@ def fingerprint(root: Path = ROOT) -> str:
     return state.hexdigest()
 
 
-@contextmanager
-def step(text: str) -> Iterator[None]:
-    """Tells what is being done, and how long it took when it took a while."""
-    say(text)
-    begin = time.monotonic()
-    yield
-    if (seconds := time.monotonic() - begin) >= 1:
-        say(f"  done in {seconds:.0f} s")
-
-
 def prepare(*, with_tests: bool) -> Venv:
     """Brings the environment up to date and returns it; does next to nothing when it already is.
 
     Raises SetupError. Safe to interrupt at any point: what is finished is kept, what is not is done again.
     """
-    venv = Venv(ROOT / ".venv", ROOT / "packaging/constraints.txt")
+    progress = Progress(1)
+    venv = Venv(ROOT / ".venv", ROOT / "packaging/constraints.txt", progress)
     stamp, key = Stamp(venv.folder / "ebbtide-setup.json"), fingerprint()
     level = "test" if with_tests else "chat"
     fresh = key in (stamp.read().get("test"), stamp.read().get(level)) and not venv.marker.exists()
     if not fresh:
-        if not venv.is_usable():
-            with step(f"making {venv.folder}"):
+        usable = venv.is_usable()
+        progress.total = count_steps(usable=usable, with_tests=with_tests)
+        begin(progress, usable=usable, with_tests=with_tests)
+        if not usable:
+            with progress.step(f"making {venv.folder}"):
                 venv.create()
-        with step("choosing a build of torch"):
+        with progress.step("choosing and installing a build of torch"):
             setup_torch.install(venv)
-    compile_kernels()
+    compile_kernels(progress)
     if not fresh:
-        with step(
-            "installing ebbtide and its libraries"
-            + (", and what its tests need (two to four minutes)" if with_tests else " (one to two minutes)")
-        ):
-            venv.pip("-e", f"{ROOT}[test]" if with_tests else str(ROOT))
-        if with_tests:
-            install_baseline(venv)
+        install_ebbtide(venv, with_tests=with_tests)
         stamp.set(level, key)
-        say(f"set-up complete; pip's output is in {venv.log}")
+        progress.end()
+        progress.say(f"  pip's output is in {venv.log}")
     return venv
 
 
-def compile_kernels(build: Callable[..., Path | None] = build_kernels.build) -> None:
-    """Compiles the C++ kernels if their sources changed, and says so; without a compiler, says what it costs.
+def count_steps(*, usable: bool, with_tests: bool) -> int:
+    """How many steps there will be: the environment, torch, kernels, ebbtide itself, the tests' oracle."""
+    with_oracle = with_tests and build_kernels.find_compiler() is not None
+    return 2 + (not usable) + (build_kernels.to_compile(ROOT) > 0) + with_oracle
 
-    `build` is called as `build_kernels.build` with `begins`.
+
+def begin(progress: Progress, *, usable: bool, with_tests: bool) -> None:
+    """Says what is ahead, before any of it."""
+    if usable:
+        progress.say("bringing the environment up to date: mostly under two minutes")
+        return
+    cuda = sys.platform == "linux" and setup_torch.has_nvidia_driver()
+    for line in setup_forecast.first_start(ROOT, with_tests=with_tests, cuda=cuda):
+        progress.say(line)
+
+
+def compile_kernels(progress: Progress, build: Callable[..., Path | None] = build_kernels.build) -> None:
+    """Compiles the C++ kernels if their sources changed, as a step; without a compiler, says what it costs.
+
+    `build` is called as `build_kernels.build` with `begins` and `compiled`.
     """
-    began = 0.0
+    with ExitStack() as step:
+        total = 0
 
-    def begins(count: int) -> None:
-        nonlocal began
-        began = time.monotonic()
-        files = "1 file" if count == 1 else f"{count} files"
-        say(f"compiling the C++ kernels ({files}; about a minute on two cores)")
+        def begins(count: int) -> None:
+            nonlocal total
+            total = count
+            files = "1 file" if count == 1 else f"{count} files"
+            title = f"compiling the C++ kernels, {files}"
+            step.enter_context(progress.step(title, "about a minute on two cores"))
 
-    try:
-        library = build(begins=begins)
-    except build_kernels.BuildError as error:
-        remedy = "Choose another compiler, as in CXX=clang++, and start again."
-        raise SetupError(f"Compiling the C++ kernels failed:\n{error}", remedy) from error
-    if began and library is not None:
-        say(f"  done in {time.monotonic() - began:.0f} s")
+        def compiled(done: int) -> None:
+            progress.detail(f"{done} of {total} compiled" if done < total else "linking")
+
+        try:
+            library = build(begins=begins, compiled=compiled)
+        except build_kernels.BuildError as error:
+            remedy = "Choose another compiler, as in CXX=clang++, and start again."
+            raise SetupError(f"Compiling the C++ kernels failed:\n{error}", remedy) from error
     if library is None:
-        say("no C++ compiler found: the much slower torch kernels will be used")
-        say("  install one (Debian: g++, macOS: xcode-select --install) and start again")
+        progress.say("no C++ compiler found: the much slower torch kernels will be used")
+        progress.say("  install one (Debian: g++, macOS: xcode-select --install) and start again")
+
+
+def install_ebbtide(venv: Venv, *, with_tests: bool) -> None:
+    """Installs this checkout and its libraries, and what its tests need."""
+    what = "ebbtide, its libraries, and what its tests need" if with_tests else "ebbtide and its libraries"
+    expected = "two to four minutes" if with_tests else "one to two minutes"
+    with venv.progress.step(f"installing {what}", expected):
+        venv.pip("-e", f"{ROOT}[test]" if with_tests else str(ROOT))
+    if with_tests:
+        install_baseline(venv)
 
 
 def baseline_variables(cpu_flags: str) -> dict[str, str]:
@@ -140,13 +159,14 @@ def read_cpu_flags(path: Path = Path("/proc/cpuinfo")) -> str:
 def install_baseline(venv: Venv) -> None:
     """Tries to install llama.cpp, the tests' oracle; says so and goes on when that does not work."""
     if build_kernels.find_compiler() is None:
-        say("llama.cpp needs a C++ compiler: its comparison tests will be left out")
+        venv.progress.say("llama.cpp needs a C++ compiler: its comparison tests will be left out")
         return
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = project["optional-dependencies"]["baseline"]
-    with step("building llama.cpp, the tests' oracle, from source (about five minutes on two cores)"):
+    what = "building llama.cpp, the tests' oracle, from source"
+    with venv.progress.step(what, "about five minutes on two cores"):
         try:
             venv.pip(*wanted, variables=baseline_variables(read_cpu_flags()))
         except PipError as error:
-            say(f"  {error.what}")
-            say(f"  its comparison tests will be left out. {error.remedy}")
+            venv.progress.say(f"  {error.what}")
+            venv.progress.say(f"  its comparison tests will be left out. {error.remedy}")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from setup_venv import PipError, SetupError, TooLargeError, Venv, say
+from setup_venv import PipError, SetupError, TooLargeError, Venv
 
 PIN = "2.13.0"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -89,7 +89,7 @@ def install_cpu_build(venv: Venv, attempts: Sequence[Attempt] = ATTEMPTS) -> Non
         offer = ask_index(venv, attempt)
         if offer is None or not is_cpu_build(offer):
             continue
-        say(f"installing torch {offer.version} (CPU build) from {attempt.where}")
+        venv.progress.say(f"  installing torch {offer.version} (CPU build) from {attempt.where}")
         # Byte code of torch's thousands of files takes long to make; Python makes what it needs by itself.
         venv.pip("--no-deps", "--no-compile", *attempt.index_args, attempt.requirement, limit_mb=CPU_LIMIT_MB)
         return
@@ -105,10 +105,10 @@ def install(venv: Venv, system: str = sys.platform) -> None:
     if venv.version_of("torch").partition("+")[0] == PIN:
         return
     if system != "linux":
-        say(f"installing torch {PIN}")
+        venv.progress.say(f"  installing torch {PIN}")
         venv.pip(f"torch=={PIN}")
     elif has_nvidia_driver():
-        say(f"NVIDIA driver found: installing torch {PIN} with CUDA, a download of several GB")
+        venv.progress.say(f"  NVIDIA driver found: torch {PIN} with CUDA, a download of several GB")
         venv.pip(f"torch=={PIN}")
     else:
         install_cpu_build(venv)

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from setup_progress import Progress
+
 MAKE_VENV = ("-m", "venv")
 WORTH_TELLING_MB = 20.0
 UNITS_MB = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
@@ -32,15 +34,34 @@ class TooLargeError(SetupError):
     """pip was about to download more than the caller allows; it was stopped before."""
 
 
-def say(text: str) -> None:
-    """One progress line."""
-    print(f"ebbtide: {text}", file=sys.stderr, flush=True)
-
-
 def download_mb(line: str) -> tuple[str, float] | None:
     """File name and size in MB that a line of pip's output announces, before the first byte is fetched."""
     found = DOWNLOAD.match(line)
     return (found[1].rpartition("/")[2], float(found[2]) * UNITS_MB[found[3]]) if found else None
+
+
+def size_words(mb: float) -> str:
+    """MB as pip counts them, in the unit of all of ebbtide's sizes."""
+    return f"{mb * 1e6 / (1 << 20):,.0f} MiB"
+
+
+def pip_words(line: str) -> str:
+    """What a line of pip's output says that pip is doing now; empty when it says nothing about that."""
+    words = line.split()
+    match words:
+        case ["Collecting", requirement, *_]:
+            return f"looking for {requirement}"
+        case ["Downloading" | "Using", *_] if ".whl.metadata" in line:
+            return ""
+        case ["Downloading", *_] if (found := download_mb(line)) is not None:
+            name = found[0].partition("-")[0]
+            return f"fetching {name} ({size_words(found[1])})" if found[1] >= 1 else f"fetching {name}"
+        case ["Building", "wheel" | "editable", "for", name, *_]:
+            return f"building {name}"
+        case ["Installing", "collected", "packages:", *names]:
+            return f"unpacking {len(names)} package{'' if len(names) == 1 else 's'}"
+        case _:
+            return ""
 
 
 def missing_venv_remedy(version: tuple[int, ...], is_debian: bool) -> str:
@@ -62,8 +83,9 @@ def check_venv_module() -> None:
 class Venv:
     """The environment in `folder`. A marker file says that pip was at work in it: see `pip`."""
 
-    def __init__(self, folder: Path, constraints: Path) -> None:
+    def __init__(self, folder: Path, constraints: Path, progress: Progress | None = None) -> None:
         self.folder, self.constraints = folder, constraints
+        self.progress = progress or Progress(1)
         self.log = folder / "ebbtide-setup.log"
         self.marker = folder / "ebbtide-installing"
 
@@ -120,16 +142,20 @@ class Venv:
         environment = {**os.environ, "PIP_USER": "0", **(variables or {})}
         self.marker.touch()
         with self.log.open("a", encoding="utf-8") as log:
-            code, last_error = follow(command, environment, log, limit_mb)
+            code, last_error = follow(command, environment, log, limit_mb, self.progress)
         self.marker.unlink()
         if code != 0:
             raise PipError(f"pip failed: {last_error}", f"Its whole output: {self.log}")
 
 
 def follow(
-    command: Sequence[str], environment: Mapping[str, str], log: TextIO, limit_mb: float | None
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: TextIO,
+    limit_mb: float | None,
+    progress: Progress,
 ) -> tuple[int, str]:
-    """Runs pip, copying its output to `log`; returns its exit code and its last line that tells an error."""
+    """Runs pip, copies its output to `log`, tells what it does; returns exit code and last error line."""
     log.write(f"\n$ {' '.join(command)}\n")
     last_error = "no reason given"
     pipe = subprocess.PIPE
@@ -146,14 +172,16 @@ def follow(
         for line in process.stdout:
             log.write(line)
             log.flush()
+            if words := pip_words(line):
+                progress.detail(words)
             if "error" in line.lower():
                 last_error = line.strip()
             name, size_mb = download_mb(line) or ("", 0.0)
             if limit_mb is not None and size_mb > limit_mb:
                 process.kill()
                 raise TooLargeError(
-                    f"{name} is a download of {size_mb:.0f} MB.", "Install it by hand if you want it."
+                    f"{name} is a download of {size_words(size_mb)}.", "Install it by hand if you want it."
                 )
             if size_mb >= WORTH_TELLING_MB:
-                say(f"  downloading {name} ({size_mb:.0f} MB)")
+                progress.say(f"  downloading {name} ({size_words(size_mb)})")
     return process.returncode, last_error

@@ -7,6 +7,8 @@ import build_kernels
 import pytest
 import setup_steps
 import setup_torch
+from setup_forecast import first_start
+from setup_progress import Progress
 from setup_steps import AMX_CMAKE_ARGS, Stamp, baseline_variables, fingerprint, prepare, read_cpu_flags
 from setup_venv import PipError, SetupError, Venv
 
@@ -44,9 +46,13 @@ class Recorder:
 def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """Set-up of a copy of this checkout's inputs, with everything slow recorded in place of run."""
     record = Recorder()
-    for name in [*setup_steps.INPUTS, *(str(path.relative_to(ROOT)) for path in ROOT.glob("packaging/*.py"))]:
+    for name in [
+        *setup_steps.INPUTS,
+        "assets/starter/manifest.json",
+        *(str(path.relative_to(ROOT)) for path in ROOT.glob("packaging/*.py")),
+    ]:
         target = tmp_path / name
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())
     monkeypatch.setattr(setup_steps, "ROOT", tmp_path)
     monkeypatch.setattr(setup_steps, "fingerprint", lambda: fingerprint(tmp_path))
@@ -54,7 +60,10 @@ def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     monkeypatch.setattr(Venv, "create", lambda venv: record.create(venv))
     monkeypatch.setattr(Venv, "pip", lambda venv, *arguments, **_: record.pip(*arguments))
     monkeypatch.setattr(setup_torch, "install", lambda venv: record.note("torch"))
-    monkeypatch.setattr(setup_steps, "compile_kernels", lambda: record.note("kernels"))
+    monkeypatch.setattr(setup_steps, "compile_kernels", lambda progress: record.note("kernels"))
+    monkeypatch.setattr(build_kernels, "to_compile", lambda root: 0)
+    monkeypatch.setattr(setup_torch, "has_nvidia_driver", lambda: False)
+    monkeypatch.setenv("EBBTIDE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(build_kernels, "find_compiler", lambda: build_kernels.Compiler(("c++",), "1"))
     return record
 
@@ -145,39 +154,72 @@ def test_a_damaged_stamp_is_no_stamp(tmp_path: Path, damage: str) -> None:
     assert stamp.read() == {"chat": "a", "test": "b"}
 
 
+Begins = Callable[[int], None]
+
+
 def test_kernels_without_a_compiler_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    setup_steps.compile_kernels(lambda begins: None)
+    setup_steps.compile_kernels(Progress(1), lambda begins, compiled: None)
     assert "install one" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("count", "words"), [(1, "(1 file;"), (7, "(7 files;")])
+@pytest.mark.parametrize(("count", "words"), [(1, "1 file "), (7, "7 files ")])
 def test_while_kernels_are_compiled_it_says_so(
     capsys: pytest.CaptureFixture[str], count: int, words: str
 ) -> None:
-    before = ""
+    progress, said = Progress(4), []
 
-    def build(begins: Callable[[int], None]) -> Path:
-        nonlocal before
+    def build(begins: Begins, compiled: Begins) -> Path:
         begins(count)
-        before = capsys.readouterr().err
+        for done in range(1, count + 1):
+            compiled(done)
+            progress.tick()
+        said.append(capsys.readouterr().err)
         return Path("library.so")
 
-    setup_steps.compile_kernels(build)
-    assert "compiling the C++ kernels" in before and words in before and "minute" in before
-    assert "done in 0 s" in capsys.readouterr().err
+    setup_steps.compile_kernels(progress, build)
+    assert f"step 1 of 4: compiling the C++ kernels, {words}" in said[0] and "minute" in said[0]
+    assert ("so far: 1 of 7 compiled" in said[0]) == (count == 7)
+    assert "so far: linking" in said[0]
 
 
 def test_kernels_that_are_compiled_are_no_news(capsys: pytest.CaptureFixture[str]) -> None:
-    setup_steps.compile_kernels(lambda begins: Path("library.so"))
+    setup_steps.compile_kernels(Progress(1), lambda begins, compiled: Path("library.so"))
     assert capsys.readouterr().err == ""
 
 
 def test_kernels_that_do_not_compile_are_a_failure() -> None:
-    def fail(begins: Callable[[int], None]) -> Path | None:
+    def fail(begins: Begins, compiled: Begins) -> Path | None:
         raise build_kernels.BuildError("linear.cpp:3: error")
 
     with pytest.raises(SetupError, match=r"linear\.cpp:3"):
-        setup_steps.compile_kernels(fail)
+        setup_steps.compile_kernels(Progress(1), fail)
+
+
+def test_before_anything_begins_a_first_start_says_what_it_takes(
+    recorder: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(with_tests=False)
+    said = capsys.readouterr().err.splitlines()
+    assert "minutes" in said[0] and "1.0 GiB of disk" in said[1] and "are free" in said[1]
+    assert any("a download of 89 MiB" in line and "the model 692 MiB" in line for line in said)
+    steps = [line for line in said if "step " in line]
+    assert [line.split(":")[1] for line in steps] == [" step 1 of 3", " step 2 of 3", " step 3 of 3"]
+    assert any("set-up complete in 0 s" in line for line in said)
+    prepare(with_tests=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_forecast_knows_tests_cards_and_full_disks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EBBTIDE_HOME", str(tmp_path))
+    chat = first_start(ROOT, with_tests=False, cuda=False, free=lambda folder: 1 << 29)
+    assert any("too little" in line for line in chat) and str(tmp_path / "cache") in chat[-1]
+    tests = first_start(ROOT, with_tests=True, cuda=True, free=lambda folder: 1 << 40)
+    assert len(tests) == 2 and "8.2 GiB" in tests[1]
+    (tmp_path / "cache/starter").mkdir(parents=True)
+    (tmp_path / "cache/starter/starter-Q8_0.gguf").touch()
+    assert len(first_start(ROOT, with_tests=False, cuda=False, free=lambda folder: 1 << 40)) == 2
 
 
 def test_machines_with_amx_build_llama_cpp_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 import setup_torch
+from setup_progress import Progress
 from setup_torch import CPU_INDEX, PIN, Offer, has_nvidia_driver, install, is_cpu_build
 from setup_venv import PipError, SetupError, TooLargeError, Venv
 
@@ -26,6 +27,7 @@ class FakeVenv:
         self.indexes = {"configured": configured, "public": public or {}}
         self.installed = installed
         self.commands: list[list[str]] = []
+        self.progress = Progress(1)
 
     def program(self, name: str) -> Path:
         return Path(".venv/bin") / name

@@ -3,11 +3,22 @@
 import importlib.util
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import setup_venv
-from setup_venv import PipError, SetupError, TooLargeError, Venv, download_mb, follow, missing_venv_remedy
+from setup_progress import Progress
+from setup_venv import (
+    PipError,
+    SetupError,
+    TooLargeError,
+    Venv,
+    download_mb,
+    follow,
+    missing_venv_remedy,
+    pip_words,
+)
 
 PIP_LINES = [
     "Collecting torch==2.13.0",
@@ -47,6 +58,25 @@ def test_download_mb(line: str, expected: tuple[str, float] | None) -> None:
     assert download_mb(line) == (
         pytest.approx(expected) if expected is None else (expected[0], pytest.approx(expected[1]))
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (PIP_LINES[0], "looking for torch==2.13.0"),
+        (PIP_LINES[1], "fetching torch (847 MiB)"),
+        ("  Downloading click-8.5.1-py3-none-any.whl (107 kB)", "fetching click"),
+        ("  Downloading click-8.5.1-py3-none-any.whl.metadata (3 kB)", ""),
+        ("  Building wheel for llama-cpp-python (pyproject.toml): started", "building llama-cpp-python"),
+        ("Building editable for ebbtide (pyproject.toml): started", "building ebbtide"),
+        ("Installing collected packages: click, numpy", "unpacking 2 packages"),
+        ("Installing collected packages: click", "unpacking 1 package"),
+        ("Looking in indexes: https://index.example/simple", ""),
+        ("", ""),
+    ],
+)
+def test_what_pip_is_doing(line: str, words: str) -> None:
+    assert pip_words(line) == words
 
 
 def test_an_environment_without_pip_is_not_usable(venv: Venv) -> None:
@@ -101,16 +131,28 @@ def test_pip_gets_the_variables(venv: Venv) -> None:
 def test_a_large_download_is_stopped_before_its_first_byte(tmp_path: Path) -> None:
     announced, fetched = PIP_LINES[1], tmp_path / "fetched"
     code = f"import time; print({announced!r}, flush=True); time.sleep(600); open({str(fetched)!r}, 'w')"
-    with (tmp_path / "log").open("w") as log, pytest.raises(TooLargeError, match="888 MB"):
-        follow([sys.executable, "-c", code], {}, log, limit_mb=400)
+    with (tmp_path / "log").open("w") as log, pytest.raises(TooLargeError, match="847 MiB"):
+        follow([sys.executable, "-c", code], {}, log, limit_mb=400, progress=Progress(1))
     assert not fetched.exists()
+
+
+def test_what_pip_does_is_told_in_the_running_step(tmp_path: Path) -> None:
+    stream = StringIO()
+    progress = Progress(1, stream)
+    code = f"print({PIP_LINES[1]!r}); print('Installing collected packages: torch')"
+    with (tmp_path / "log").open("w") as log, progress.step("installing"):
+        follow([sys.executable, "-c", code], {}, log, None, progress)
+        progress.tick()
+    assert "so far: unpacking 1 package\n" in stream.getvalue()
 
 
 def test_an_allowed_download_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (tmp_path / "log").open("w") as log:
-        code, _ = follow([sys.executable, "-c", f"print({PIP_LINES[1]!r})"], {}, log, limit_mb=None)
+        code, _ = follow(
+            [sys.executable, "-c", f"print({PIP_LINES[1]!r})"], {}, log, limit_mb=None, progress=Progress(1)
+        )
     assert code == 0
-    assert "downloading torch-2.13.0-cp311.whl (888 MB)" in capsys.readouterr().err
+    assert "downloading torch-2.13.0-cp311.whl (847 MiB)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("missing", ["venv", "ensurepip"])
