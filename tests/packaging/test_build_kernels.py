@@ -49,11 +49,15 @@ def test_a_second_build_compiles_and_links_nothing(checkout: Path) -> None:
 
 
 @needs_compiler
-def test_whoever_waits_hears_how_much_is_compiled_before_it_is(checkout: Path) -> None:
+def test_whoever_waits_hears_how_much_is_compiled_before_it_is_and_while_it_is(checkout: Path) -> None:
     counts: list[int] = []
-    build_kernels.build(checkout, begins=counts.append)
-    build_kernels.build(checkout, begins=counts.append)
-    assert counts == [len(build_kernels.sources(checkout))]
+    done: list[int] = []
+    units = len(build_kernels.sources(checkout))
+    assert build_kernels.to_compile(checkout) == units
+    build_kernels.build(checkout, begins=counts.append, compiled=done.append)
+    build_kernels.build(checkout, begins=counts.append, compiled=done.append)
+    assert counts == [units] and done == list(range(1, units + 1))
+    assert build_kernels.to_compile(checkout) == 0
 
 
 def test_an_edited_source_is_compiled_alone(checkout: Path) -> None:
