@@ -1,6 +1,7 @@
 """The model of a chat: fetched, loaded, loaded anew; and back to what was loaded when that fails."""
 
 from ebbtide.app.phase import Phase
+from ebbtide.app.stages import Pace
 from ebbtide.engine.client import EngineClient
 from ebbtide.engine.messages import Command, Load, Loaded, Progress
 
@@ -11,7 +12,10 @@ class ChatModel:
     def __init__(self, engine: EngineClient, load: Load, fetcher: EngineClient | None = None) -> None:
         self.load = load
         self.loaded: Loaded | None = None
-        self.progress: Progress | None = None
+        self._progress: Progress | None = None
+        self._pace = Pace()
+        self.left = ""
+        """How long the stage under way will still take, in words; empty where that is not known."""
         self.needs_pack = False
         self.state = Phase.STARTING
         """STARTING, FETCHING, LOADING, READY, FAILED or DIED."""
@@ -19,6 +23,16 @@ class ChatModel:
         self._fetcher = fetcher
         self._works: Load | None = None
         """What was loaded last: what a load that fails goes back to."""
+
+    @property
+    def progress(self) -> Progress | None:
+        """The latest of what is under way; None = nothing is."""
+        return self._progress
+
+    @progress.setter
+    def progress(self, event: Progress | None) -> None:
+        self._progress = event
+        self.left = self._pace.take(event.stage, event.done, event.total) if event is not None else ""
 
     @property
     def life(self) -> int:

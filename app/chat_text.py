@@ -65,14 +65,15 @@ def describe_error(session: ChatSession) -> str:
 
 
 def describe_progress(session: ChatSession) -> str:
-    """ "loading planes 34 % of 738 MiB", or an empty string."""
+    """ "Loading 34% of 738 MiB, about 20 s left", or an empty string."""
     progress = session.model.progress
     if progress is None:
         return ""
     stage = stage_words(progress.stage)
     if progress.total <= 0:
         return stage
-    return f"{stage} {min(progress.done / progress.total, 1):.0%}{of_total(progress.total)}"
+    share = f"{min(progress.done / progress.total, 1):.0%}"
+    return f"{stage} {share}{of_total(progress.total)}{session.model.left}"
 
 
 def share_of(session: ChatSession) -> str:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from ebbtide.app.safe_text import safe, safe_line
-from ebbtide.app.stages import is_short, of_total, stage_words
+from ebbtide.app.stages import Pace, is_short, of_total, stage_words
 from ebbtide.engine.errors import EbbtideError
 
 BAR_CELLS = 24
@@ -44,6 +44,7 @@ class ProgressPrinter:
         self._stream = stream or sys.stderr
         self._watched = self._stream.isatty()
         self._terminal = self._watched and not is_dumb()
+        self._pace = Pace()
         self._stage = ""
         self._shown = 0.0
         self._drawn_at = 0.0
@@ -63,22 +64,28 @@ class ProgressPrinter:
         fresh = stage != self._stage
         if fresh:
             self._stage, self._shown, self._drawn_at = stage, 0.0, 0.0
+        left = self._pace.take(stage, done, total)
         if self._terminal:
-            self._draw(stage, share, total)
+            self._draw(stage, share, total, left)
         elif (self._watched or not is_short(stage)) and (
             fresh or share >= self._shown + LINE_STEP or (share >= 1.0 > self._shown)
         ):
             self._shown = share
-            self._write(f"{stage_words(stage)}: {share:.0%}{of_total(total)}\n")
+            self._write(
+                f"{stage_words(stage)}{f': {share:.0%}' if total > 0 else ''}{of_total(total)}{left}\n"
+            )
 
-    def _draw(self, stage: str, share: float, total: int) -> None:
+    def _draw(self, stage: str, share: float, total: int, left: str) -> None:
         now = time.monotonic()
         if share < 1.0 and now - self._drawn_at < REDRAW_S:
             return
         self._drawn_at = now
+        if total <= 0:
+            self._write(f"\r\x1b[K{stage_words(stage)} ...")
+            return
         full = round(share * BAR_CELLS)
         bar = "━" * full + "─" * (BAR_CELLS - full)
-        self._write(f"\r\x1b[K{stage_words(stage)[:40]} {bar} {share:4.0%}{of_total(total)}")
+        self._write(f"\r\x1b[K{stage_words(stage)[:40]} {bar} {share:4.0%}{of_total(total)}{left}")
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

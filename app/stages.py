@@ -1,5 +1,8 @@
 """What a long piece of work is doing, in words: names that other parts give to stages of their progress."""
 
+import time
+from collections.abc import Callable
+
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.sentences import sentence
 from ebbtide.engine.sizes import format_bytes
@@ -8,9 +11,23 @@ _WORDS = {
     "download": "Downloading the starter's base model",
     "verify": "Checking it",
     "extract": "Unpacking it",
+    "check": "Checking what was unpacked",
+    "prepare": "Reading what the starter is built from",
     "expand": "Building the starter's experts",
+    "store": "Writing the starter to the disk",
+}
+_STATES = {
+    "verify": "checking",
+    "extract": "unpacking",
+    "check": "checking",
+    "prepare": "building",
+    "expand": "building",
+    "store": "building",
+    "Packing": "packing",
 }
 _SHORT = {"Loading", "Preparing the card"}
+LEAST_OBSERVED_S, LEAST_OBSERVED_SHARE = 2.0, 0.03
+"""Less says nothing about the rest of a stage."""
 LEAST_SHOWN_BYTES = 1 << 20
 """Totals below this are counts of something smaller; they are shown as a share only."""
 
@@ -20,9 +37,41 @@ def stage_words(stage: str) -> str:
     return _WORDS.get(stage) or sentence(safe_line(stage))
 
 
+def state_word(stage: str) -> str:
+    """What the model is while this stage lasts, in a word; empty where that is the phase's own."""
+    return _STATES.get(stage, "")
+
+
 def is_short(stage: str) -> bool:
     """Whether it takes seconds, and a log can do without it."""
     return sentence(stage) in _SHORT
+
+
+class Pace:
+    """How long a stage will take, from what it has done so far. Told of every progress event."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._stage, self._total = "", 0
+        self._began = self._first = 0.0
+
+    def take(self, stage: str, done: int, total: int) -> str:
+        """ ", about 40 s left"; empty until that can be known."""
+        moment = self._now()
+        if (stage, total) != (self._stage, self._total):
+            self._stage, self._total, self._began, self._first = stage, total, moment, done
+        passed, more = moment - self._began, done - self._first
+        if passed < LEAST_OBSERVED_S or more < LEAST_OBSERVED_SHARE * total or done >= total:
+            return ""
+        left = (total - done) * passed / more
+        return f", about {_about(left)} left" if left >= 1 else ""
+
+
+def _about(seconds: float) -> str:
+    """Rounded: an estimate has no seconds of its own."""
+    if seconds >= 90:
+        return f"{round(seconds / 60)} min"
+    return f"{max(5 * round(seconds / 5), 5)} s"
 
 
 def of_total(total: int) -> str:

@@ -12,6 +12,7 @@ from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_text import describe_progress, share_of
 from ebbtide.app.phase import BUSY, Phase
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.stages import state_word
 from ebbtide.app.token_counts import Cost
 from ebbtide.app.widgets.squeeze import Step, shorter, squeeze
 
@@ -192,10 +193,10 @@ class StatusLine(Widget):
 
 
 def word_of(session: ChatSession) -> str:
-    """The starter is fetched first, then built."""
+    """A stage that has a name of its own: the starter is fetched first, then checked, unpacked, built."""
     progress = session.model.progress
-    is_built = session.phase is Phase.FETCHING and progress is not None and progress.stage == "expand"
-    return "building" if is_built else ""
+    under_way = progress is not None and session.phase in NOT_YET
+    return state_word(progress.stage) if progress is not None and under_way else ""
 
 
 def _states(status: Status) -> list[str]:

@@ -90,9 +90,11 @@ class StarterBuilder:
         self._check_space(manifest)
         self._check_delta(manifest)
         base = ensure_base(manifest.base, self.folder, self.runner, self.progress)
+        self.progress("prepare", 0, 0)
         delta = Delta(manifest.delta.path)
         try:
             expand(base, delta, part, self.quant, self.progress)
+            self.progress("store", 0, 0)
             _to_disk(part)
             size = part.stat().st_size
             part.replace(self.path)

@@ -48,10 +48,12 @@ def expand(base: Path, delta: Delta, out: Path, quant: str, progress: Progress) 
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
-        for done, tensor in enumerate(plan):
-            progress("expand", done, len(plan))
+        done, total = 0, sum(tensor.nbytes for tensor in plan)
+        for tensor in plan:
+            progress("expand", done, total)
             writer.write_tensor_data(tensor.make())
-        progress("expand", len(plan), len(plan))
+            done += tensor.nbytes
+        progress("expand", total, total)
     finally:
         writer.close()
 

