@@ -89,6 +89,7 @@ class ChatScreen(Screen[None]):
         self.elsewhere = Elsewhere(self)
         self._drawing = Drawing(self)
         self._presses = DoublePress()
+        self._unseen_hint: tuple[str, float] | None = None
 
     def compose(self) -> ComposeResult:
         yield self.panel.side
@@ -165,6 +166,8 @@ class ChatScreen(Screen[None]):
 
     async def on_screen_resume(self) -> None:
         await self._drawing.shown_again()
+        if self._unseen_hint is not None:
+            self.hint(*self._unseen_hint)
 
     # --- talking with the person
 
@@ -172,12 +175,17 @@ class ChatScreen(Screen[None]):
         """A remark behind the last turn; a `passing` one goes when something follows it. While the reader is
         elsewhere, it is said in the status line too.
         """
-        if not self.transcript.follows:
-            self.hint(text, NOTE_HINT_S)
+        self.hint_if_away(text)
         self.call_next(self.transcript.add, Note(text, kind, passing=passing))
 
+    def hint_if_away(self, text: str) -> None:
+        """For a remark that comes in behind the last turn: the reader may be elsewhere."""
+        if not self.transcript.follows:
+            self.hint(text, NOTE_HINT_S)
+
     def hint(self, text: str, seconds: float = HINT_S) -> None:
-        """A remark for a moment, where it covers nothing."""
+        """A remark for a moment, where it covers nothing; said again when a screen goes that was over this."""
+        self._unseen_hint = None if self.is_current else (text, seconds)
         self.query_one(StatusLine).say(text, seconds)
 
     async def guarded(self, deed: Awaitable[None]) -> None:
@@ -208,7 +216,7 @@ class ChatScreen(Screen[None]):
         from ebbtide.app.screens.text_page import TextPage  # after the first paint
         from ebbtide.app.slash.help_text import help_text
 
-        self.app.push_screen(TextPage(help_text(self.registry)))
+        self.app.push_screen(TextPage("Help", lambda width: help_text(self.registry, width)))
 
     async def copy(self, text: str) -> None:
         """Copy and say what is known about it."""

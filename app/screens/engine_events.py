@@ -7,6 +7,7 @@ from textual.message import Message
 
 from ebbtide.app.advice import in_chat
 from ebbtide.app.chat_text import describe_end, describe_error
+from ebbtide.app.conversation import Message as ChatMessage
 from ebbtide.app.garbage import collect_if_due, collect_now
 from ebbtide.app.phase import Phase
 from ebbtide.app.safe_text import safe_line
@@ -47,21 +48,21 @@ class EngineEvents:
         """Take an event of the background job that makes the model file."""
         self._session.handle_fetcher(event)
         if self._session.phase is Phase.FAILED:
-            await self.answer_ended(in_chat(describe_error(self._session)), "error")
+            await self.answer_ended(in_chat(describe_error(self._session)), "error", passing=True)
             self._screen.questions.give_back()
 
     async def take(self, event: ClientEvent) -> None:
         """Take an event of the engine."""
         screen = self._screen
         screen.panel.take(event)
-        asked = self._session.turns[-1].content if self._session.turns else ""
+        leaf = self._session.conversation.leaf
         if not self._session.handle(event):
             return
         match event:
             case Finished():
                 await self._finished(event)
             case Failed() | Died():
-                await self._failed(asked)
+                await self._failed(leaf)
             case Loaded():
                 screen.area.recount()
                 await screen.turns.sync()
@@ -80,15 +81,23 @@ class EngineEvents:
             questions.offer_ways_out()
         await questions.send_next()
 
-    async def _failed(self, asked: str) -> None:
-        questions = self._screen.questions
+    async def _failed(self, before: ChatMessage | None) -> None:
+        """`before`: the end of the chat until then. A failure that ends an answer is told behind it for good;
+        any other one is of no interest once something follows. What a list of ways out says is said there only.
+        """
+        questions, session = self._screen.questions, self._session
         questions.hold_queue()
-        unanswered = bool(asked) and self._session.exchange.was_taken_back
-        await self.answer_ended(self._why_failed(unanswered=unanswered), "error")
+        unanswered = before is not None and session.exchange.was_taken_back
+        error = session.error
+        if isinstance(error, ContextError) and session.phase is not Phase.FAILED:
+            await self.answer_ended("")
+            questions.give_back()
+            questions.offer_ways_out(before.text if before is not None else "", error.question_tokens)
+            return
+        ended_answer = session.conversation.leaf is not before and not unanswered
+        why = self._why_failed(unanswered=unanswered)
+        await self.answer_ended(why, "error", passing=not ended_answer)
         questions.give_back()
-        error = self._session.error
-        if isinstance(error, ContextError):
-            questions.offer_ways_out(asked, error.question_tokens)
 
     def _why_failed(self, *, unanswered: bool) -> str:
         """What happened and what can be done. `unanswered`: the question is in the prompt again."""
@@ -107,6 +116,7 @@ class EngineEvents:
         collect_if_due()
         screen.set_timer(COLLECT_AFTER_S, self._collect)
         if note:
+            screen.hint_if_away(note)
             await screen.transcript.add(Note(note, kind, passing=passing))
 
     def _collect(self) -> None:

@@ -7,12 +7,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.events import Paste
+from textual.events import Paste, Resize
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from ebbtide.app.safe_text import safe_line, visible
+from ebbtide.app.screens.over_chat import leave_prompt_in_view
 
 MOST_SHOWN = 200
 NOTHING = "Nothing here has these words."
@@ -88,6 +89,9 @@ class Picker(ModalScreen[str | None]):
         self.query_one(OptionList).can_focus = False
         self.query_one(Input).focus()
         self._fill(self._typed)
+
+    def on_resize(self, event: Resize) -> None:
+        leave_prompt_in_view(self, event.size.height)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._fill(event.value)

@@ -16,10 +16,12 @@ KEYS = (
     ("  Left, Right", "other versions"),
     ("  Enter, x", "unfold it, do not send it to the model"),
     ("PageUp, PageDown", "scroll"),
+    ("Home, End", "ends of the line; of the chat while nothing is written"),
+    ("Ctrl+Home, Ctrl+End", "ends of the chat"),
     ("Ctrl+P", "all commands"),
     ("F1", "this help"),
     ("F2", "memory panel: side, full, off"),
     ("F4", "another model"),
-    ("Mouse", "the wheel scrolls; drag over text, then Ctrl+C copies it"),
+    ("Mouse", "the wheel scrolls; drag selects text, Ctrl+C copies it"),
     ("Ctrl+D, Ctrl+C twice", "quit"),
 )

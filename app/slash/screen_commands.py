@@ -30,8 +30,8 @@ async def panel(screen: "ChatScreen", argument: str) -> None:
     screen.action_memory_panel()
 
 
-async def compact(screen: "ChatScreen", argument: str) -> None:
-    """Less empty space; remembered."""
+async def density(screen: "ChatScreen", argument: str) -> None:
+    """Less empty space, or as usual; remembered."""
     screen.set_compact(not screen.has_class("-compact"))
 
 
@@ -41,5 +41,5 @@ COMMANDS = [
         "theme", "change the colours", "screen", theme, "[NAME]", choices=lambda screen: list(THEME_WISHES)
     ),
     Command("panel", "memory panel: side, full, off", "screen", panel, key="F2"),
-    Command("compact", "less empty space, or more", "screen", compact),
+    Command("density", "less empty space on the screen, or more", "screen", density),
 ]

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.app.code_blocks import code_blocks
 from ebbtide.app.conversation import Message
+from ebbtide.app.screens.picker import Choice
 from ebbtide.app.slash.registry import Command
 from ebbtide.app.thinking import split_thinking
 from ebbtide.engine.errors import UsageError
@@ -66,6 +67,21 @@ async def trim(screen: "ChatScreen", argument: str) -> None:
     await screen.changes.leave_out(min(count, max(len(sent) - 1, 0)))
 
 
+async def compact(screen: "ChatScreen", argument: str) -> None:
+    """Elsewhere this name summarises the chat. Here nothing is ever rewritten: choose how to make room."""
+
+    async def go(name: str) -> None:
+        command = next(command for command in screen.registry.commands if command.name == name)
+        await command.run(screen, "")
+
+    rows = [
+        Choice("trim", "Leave the oldest half out of what is sent", "/trim"),
+        Choice("new", "Begin a new chat; this one is kept", "/new"),
+        Choice("density", "Only the screen: less empty space, or more", "/density"),
+    ]
+    screen.pick("Make room (ebbtide writes no summaries)", rows, go)
+
+
 async def untrim(screen: "ChatScreen", argument: str) -> None:
     await screen.changes.send_all()
 
@@ -84,5 +100,6 @@ COMMANDS = [
     ),
     Command("fork", "go on in a new chat that shares this one so far", "answer", fork),
     Command("trim", "leave the oldest turns out of what is sent", "answer", trim, "[N]"),
+    Command("compact", "make room in the context: choose how", "answer", compact),
     Command("untrim", "send all turns again", "answer", untrim),
 ]

@@ -1,5 +1,7 @@
 """Which chat this is, and how the others are reached: Ctrl+O, the list, a title of one's own."""
 
+import pytest
+
 from ebbtide.app.screens.picker import Picker
 from ebbtide.app.screens.text_page import TextPage
 from ebbtide.app.store import memory_store
@@ -102,3 +104,19 @@ async def test_the_help_says_how_it_closes_and_loses_no_text() -> None:
         press(pilot, "q")
         await until(pilot, lambda: not isinstance(pilot.app.screen, TextPage))
         assert prompt_of(pilot).text == ""
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 40)])
+@pytest.mark.parametrize(("key", "box"), [("f1", "#page"), ("ctrl+p", "#picker")])
+async def test_what_is_over_the_chat_is_not_drawn_over_the_edge_of_the_prompt(
+    size: tuple[int, int], key: str, box: str
+) -> None:
+    async with app_with(memory_store()).run_test(size=size) as pilot:
+        await ready(pilot)
+        prompt = prompt_of(pilot).region
+        press(pilot, key)
+        await until(pilot, lambda: bool(pilot.app.screen.query(box)))
+        await shown(pilot, "Keys" if key == "f1" else "/new")
+        await settled(pilot)
+        page = pilot.app.screen.query_one(box).region
+        assert page.bottom <= prompt.y or size[1] < 19, "above the prompt, where there is room"

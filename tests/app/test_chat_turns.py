@@ -215,9 +215,22 @@ async def test_nothing_is_edited_while_an_answer_is_written() -> None:
         for command in ("/edit", "/regenerate", "/fork", "/budget 50%"):
             await ask(pilot, command)
             await shown(pilot, "An answer is being written")
-            await ask(pilot, "/compact")
+            await ask(pilot, "/density")
             await ask(pilot, "/nonsense")
             await shown(pilot, "/nonsense", without=["An answer is being written"])
         press(pilot, "escape")
         await until(pilot, lambda: not screen_of(pilot).session.busy)
         assert len(contents(pilot)) == 2
+
+
+async def test_compact_leads_to_what_makes_room() -> None:
+    """Elsewhere it summarises; here nothing happens before the person has chosen."""
+    async with chat_app(Script(answer="ok")).run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        for text in ("one", "two"):
+            await answered(pilot, text)
+        await ask(pilot, "/compact")
+        await shown(pilot, "Make room", "/trim", "/density")
+        press(pilot, "enter")
+        await shown(pilot, "not sent to the model any more")
+        assert not screen_of(pilot).has_class("-compact")

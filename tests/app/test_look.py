@@ -226,7 +226,7 @@ async def test_compact_has_less_empty_space_and_is_remembered() -> None:
             await answered(pilot, text)
         await settled(pilot)
         before = _row_of(pilot, "ok")
-        await ask(pilot, "/compact")
+        await ask(pilot, "/density")
         await until(pilot, lambda: screen_of(pilot).has_class("-compact"))
         await until(pilot, lambda: _row_of(pilot, "ok") < before)
         assert remembered == [("compact", True)]

@@ -71,3 +71,18 @@ def test_the_help_has_every_command_and_every_key() -> None:
 def test_completion_prefers_names_to_aliases() -> None:
     assert [command.name for command in REGISTRY.starting_with("re")][:2] == ["rename", "regenerate"]
     assert "quit" in [command.name for command in REGISTRY.starting_with("by")]
+
+
+@pytest.mark.parametrize("width", [35, 50, 75, 91, 200])
+def test_the_help_fits_its_width_and_loses_no_word(width: int) -> None:
+    text = help_text(REGISTRY, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    words = text.split()
+    for _, what in KEYS:
+        assert all(word in words for word in what.split())
+
+
+def test_the_help_tells_the_keys_that_move_and_copy() -> None:
+    keys = " ".join(f"{key} {what}" for key, what in KEYS)
+    for word in ("Home", "End", "F4", "Mouse", "Ctrl+C copies"):
+        assert word in keys
