@@ -184,8 +184,8 @@ class ChatScreen(Screen[None]):
             self.hint(text, NOTE_HINT_S)
 
     def hint(self, text: str, seconds: float = HINT_S) -> None:
-        """A remark for a moment, where it covers nothing; said again when a screen goes that was over this."""
-        self._unseen_hint = None if self.is_current else (text, seconds)
+        """A remark for a moment, where it covers nothing; said again once a screen over this one goes."""
+        self._unseen_hint = None if self.app.screen is self else (text, seconds)
         self.query_one(StatusLine).say(text, seconds)
 
     async def guarded(self, deed: Awaitable[None]) -> None:

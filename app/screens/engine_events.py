@@ -83,7 +83,8 @@ class EngineEvents:
 
     async def _failed(self, before: ChatMessage | None) -> None:
         """`before`: the end of the chat until then. A failure that ends an answer is told behind it for good;
-        any other one is of no interest once something follows. What a list of ways out says is said there only.
+        any other one is of no interest once something follows. What a list of ways out says is not said
+        twice.
         """
         questions, session = self._screen.questions, self._session
         questions.hold_queue()

@@ -13,7 +13,6 @@ from textual.widgets import Static
 
 from ebbtide.app.screens.over_chat import leave_prompt_in_view
 
-
 MOST_CELLS = 96
 """The page is no wider (see the stylesheet)."""
 AROUND = 5
@@ -21,8 +20,8 @@ AROUND = 5
 
 
 class TextPage(ModalScreen[None]):
-    """Esc, F1 or Enter closes it, and q as the first letter. Other text that is typed reaches the prompt, which
-    stays in view where there is room. `text_for` makes the text for a width in cells.
+    """Esc, F1 or Enter closes it, and q as the first letter. Other text that is typed reaches the prompt,
+    which stays in view where there is room. `text_for` makes the text for a width in cells.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -13,7 +13,7 @@ USUAL_WIDTH = 90
 
 
 def help_text(registry: Registry, width: int = USUAL_WIDTH) -> str:
-    """Keys first, then the commands in groups; plain text, titles not indented, no line above `width` cells."""
+    """Keys first, then the commands in groups; titles are not indented, no line is wider than `width`."""
     parts = ["Keys", *(_row(key, what, width) for key, what in KEYS)]
     for group, title in GROUP_TITLES.items():
         commands = [command for command in registry.commands if command.group == group]

@@ -12,6 +12,7 @@ from tests.helpers.chat_host import (
     press,
     ready,
     screen_of,
+    settled,
     shown,
     transcript_of,
     until,
@@ -27,6 +28,7 @@ async def test_an_end_behind_another_screen_is_said_when_the_chat_is_seen_again(
         await ready(pilot)
         chat = screen_of(pilot)
         await answered(pilot, "long")
+        await settled(pilot)
         await transcript_of(pilot).to_start()
         await until(pilot, lambda: not chat.transcript.follows)
         press(pilot, "f1")
@@ -44,6 +46,7 @@ async def test_an_end_is_said_in_the_status_line_while_the_reader_is_elsewhere()
         await ready(pilot)
         chat = screen_of(pilot)
         await answered(pilot, "long")
+        await settled(pilot)
         await transcript_of(pilot).to_start()
         await until(pilot, lambda: not chat.transcript.follows)
         await chat.events.answer_ended("Stopped.")
@@ -75,7 +78,7 @@ async def test_a_failure_without_an_answer_goes_when_something_follows() -> None
         await shown(pilot, "on fire")
         await written(pilot, "two")
         await ask(pilot, "/new")
-        await ready(pilot)
+        await until(pilot, lambda: not screen_of(pilot).session.turns)
         await answered(pilot, "three")
         await shown(pilot, "fine", without=["on fire"])
 
