@@ -165,11 +165,12 @@ class ChatKeeper:
         return self.store.fork(message.key).id
 
     @never_raises
-    def save_draft(self, text: str) -> None:
-        self.store.save_draft(self.draft_key, text)
+    def save_draft(self, text: str, pastes: Sequence[tuple[int, int]] = ()) -> None:
+        self.store.save_draft(self.draft_key, text, pastes)
 
-    def load_draft(self) -> str:
-        return self.store.load_draft(self.draft_key)
+    def load_draft(self) -> tuple[str, list[tuple[int, int]]]:
+        """The text, and which parts of it are pastes."""
+        return self.store.load_draft(self.draft_key), self.store.draft_pastes(self.draft_key)
 
     @never_raises
     def save_queue(self, questions: Sequence[str]) -> None:

@@ -3,9 +3,13 @@
 The editor widget needs about a second for each pasted megabyte; a chip costs nothing and can be read.
 """
 
+from collections.abc import Sequence
+
 from ebbtide.app.clipboard import amount_of
 
 LARGE_LINES, LARGE_CHARACTERS = 12, 2_000
+MOST_TYPED = 20_000
+"""Nobody types more: a draft that an older version kept has no marks of its pastes."""
 
 
 class Pastes:
@@ -48,6 +52,24 @@ class Pastes:
             parts += [text[at:start], self._texts.get(text[start:end], text[start:end])]
             at = end
         return [*parts, text[at:]]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where the pastes of `text` stand in what `expand` makes of it: (start, end) in characters."""
+        spans, at = [], 0
+        for number, part in enumerate(self.parts(text)):
+            if number % 2 and part in self._texts.values():
+                spans.append((at, at + len(part)))
+            at += len(part)
+        return spans
+
+    def with_chips(self, text: str, spans: Sequence[tuple[int, int]]) -> str:
+        """Undo `expand`, also in another process: what is typed is typed again, each paste is a chip."""
+        pieces, at = [], 0
+        for start, end in spans:
+            pieces += [text[at:start], self.collapse(text[start:end])]
+            at = end
+        rest = text[at:]
+        return "".join([*pieces, rest if len(rest) <= MOST_TYPED else self.collapse(rest)])
 
     def expand(self, text: str) -> str:
         """`text` with what the chips in it stand for."""

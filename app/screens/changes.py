@@ -82,7 +82,7 @@ class Changes:
         screen.area.end_edit()
         # Before anything is waited for: what is typed in the meantime belongs to the new chat.
         screen.prompt.text = ""
-        screen.prompt.restore_draft(self._session.keeper.load_draft())
+        screen.prompt.restore_draft(*self._session.keeper.load_draft())
         await screen.turns.clear()
         await screen.turns.sync()
 

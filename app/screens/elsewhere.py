@@ -53,7 +53,7 @@ class Elsewhere:
         screen.questions.hold_queue()
         if chat is None or screen.session.busy:
             return
-        waiting, draft = list(screen.questions.queue.questions), screen.prompt.whole_text
+        waiting, draft = list(screen.questions.queue.questions), screen.prompt.text
         try:
             await screen.changes.open(chat.id)
         except UnknownChat:

@@ -21,7 +21,7 @@
     switch      leaf = store.leaf_below(sibling_id); store.set_active(chat.id, leaf); store.path(leaf)
                 `branches(leaf)` has, for every message of a path with alternatives, their ids: "2 of 3"
     fork        store.fork(message_id): a new chat with a copy of the path, "Title (2)"
-    drafts      store.save_draft(chat.id or NEW_CHAT, text), load_draft; an empty text removes it
+    drafts      store.save_draft(chat.id or NEW_CHAT, text), load_draft, draft_pastes; empty: no draft
     queue       store.save_queue(chat.id or NEW_CHAT, questions), load_queue: what waits for an answer to end
     history     store.history(limit, containing): what was asked in all chats, for Up and Ctrl+R
     search      store.search(query): hits with snippets; show one with leaf_below(hit.message_id)

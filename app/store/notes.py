@@ -8,15 +8,20 @@ from collections.abc import Sequence
 from ebbtide.app.store import chats
 from ebbtide.app.store.records import Chat
 
+Span = tuple[int, int]
+"""Start and end of a part of a text, in characters."""
 NEW_CHAT = ""
 """In the place of a chat's id: the chat that has not begun yet."""
 _OPEN_CHAT = "open chat"
 
 
-def save_draft(connection: sqlite3.Connection, chat_id: str, text: str, at_ms: int) -> None:
+def save_draft(
+    connection: sqlite3.Connection, chat_id: str, text: str, pastes: Sequence[Span], at_ms: int
+) -> None:
     """An empty text removes the draft."""
     if text:
-        connection.execute("INSERT OR REPLACE INTO drafts VALUES (?, ?, ?)", (chat_id, text, at_ms))
+        spans = " ".join(f"{start} {end}" for start, end in pastes)
+        connection.execute("INSERT OR REPLACE INTO drafts VALUES (?, ?, ?, ?)", (chat_id, text, at_ms, spans))
     else:
         connection.execute("DELETE FROM drafts WHERE chat_id = ?", (chat_id,))
 
@@ -25,6 +30,13 @@ def load_draft(connection: sqlite3.Connection, chat_id: str) -> str:
     """Empty when there is none."""
     row = connection.execute("SELECT text FROM drafts WHERE chat_id = ?", (chat_id,)).fetchone()
     return str(row[0]) if row else ""
+
+
+def draft_pastes(connection: sqlite3.Connection, chat_id: str) -> list[Span]:
+    """In the order of the text."""
+    row = connection.execute("SELECT pastes FROM drafts WHERE chat_id = ?", (chat_id,)).fetchone()
+    numbers = [int(word) for word in row[0].split() if word.isdecimal()] if row else []
+    return list(zip(numbers[::2], numbers[1::2], strict=False))
 
 
 def save_queue(connection: sqlite3.Connection, chat_id: str, questions: Sequence[str]) -> None:

@@ -81,10 +81,15 @@ THIRD = (
     """,
 )
 
+FOURTH = (
+    # Which parts of a draft are pastes that stand in the prompt as chips: "start end start end ...".
+    "ALTER TABLE drafts ADD COLUMN pastes TEXT NOT NULL DEFAULT ''",
+)
+
 TABLES = ("chats", "messages", "drafts", "marks", "queued", "writers")
 """What people would miss, other than the search index."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD, FOURTH)
 """Statements that lead from version n to n + 1. Never change one that was released: append."""
 
 

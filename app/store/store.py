@@ -253,13 +253,20 @@ class ChatStore:
 
     # --- drafts, queued questions, history, search
 
-    def save_draft(self, chat_id: str, text: str) -> None:
-        """Keep text that is not sent yet, for a chat or for `NEW_CHAT`; an empty text removes the draft."""
-        whole, now = whole_text(text), now_ms()
-        self._database.write(lambda connection: notes.save_draft(connection, chat_id, whole, now))
+    def save_draft(self, chat_id: str, text: str, pastes: Iterable[tuple[int, int]] = ()) -> None:
+        """Keep text that is not sent yet, for a chat or for `NEW_CHAT`; an empty text removes the draft.
+
+        `pastes`: which characters of it were pasted, as (start, end).
+        """
+        whole, spans, now = whole_text(text), list(pastes), now_ms()
+        self._database.write(lambda connection: notes.save_draft(connection, chat_id, whole, spans, now))
 
     def load_draft(self, chat_id: str) -> str:
         return self._database.read(lambda connection: notes.load_draft(connection, chat_id))
+
+    def draft_pastes(self, chat_id: str) -> list[tuple[int, int]]:
+        """Which parts of the draft were pasted."""
+        return self._database.read(lambda connection: notes.draft_pastes(connection, chat_id))
 
     def save_queue(self, chat_id: str, questions: Iterable[str]) -> None:
         """Keep the questions that wait to be sent, for a chat or for `NEW_CHAT`, instead of those before."""

@@ -1,5 +1,6 @@
 """The multi-line prompt: Enter sends, Ctrl+J breaks the line, Up recalls, Ctrl+C never loses a draft."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
@@ -174,10 +175,10 @@ class Prompt(TextArea):
         self.text = self.pastes.fold(safe(text))
         self.move_cursor(self.document.end)
 
-    def restore_draft(self, text: str) -> None:
-        """Show a saved draft, unless something has been typed by now."""
+    def restore_draft(self, text: str, pastes: Sequence[tuple[int, int]] = ()) -> None:
+        """Show a saved draft, unless something has been typed by now. `pastes`: its parts that were chips."""
         if text and not self.text:
-            self.text = self.pastes.fold(safe(text))
+            self.text = safe(self.pastes.with_chips(text, pastes))
             self.move_cursor(self.document.end)
 
     def give_back(self, text: str) -> str:

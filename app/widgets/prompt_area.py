@@ -186,4 +186,5 @@ class PromptArea(Vertical):
         """So often a kill can lose no more than half a second of typing."""
         if self._unsaved:
             self._unsaved = False
-            self._chat.session.keeper.save_draft(self.prompt.whole_text)
+            prompt = self.prompt
+            self._chat.session.keeper.save_draft(prompt.whole_text, prompt.pastes.spans(prompt.text))

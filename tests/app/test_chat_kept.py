@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from textual.events import Paste
 from textual.pilot import Pilot
 
 from ebbtide.app.chat_app import ChatApp, PostEvent
@@ -80,6 +81,20 @@ async def test_a_draft_comes_back(store: ChatStore) -> None:
         await written(pilot, "half a th")
         press(pilot, "o", "enter")
         await until(pilot, lambda: store.load_draft("") == "")
+
+
+async def test_a_draft_of_words_and_a_paste_comes_back_as_it_was(store: ChatStore) -> None:
+    typed = "first line\n" * 14
+    async with app_with(store).run_test() as pilot:
+        await ready(pilot)
+        prompt_of(pilot).text = typed
+        prompt_of(pilot).move_cursor(prompt_of(pilot).document.end)
+        pilot.app.post_message(Paste("pasted\n" * 30))
+        press(pilot, *"so?")
+        await until(pilot, lambda: store.load_draft("").endswith("pasted\nso?"))
+    async with app_with(store).run_test() as pilot:
+        await written(pilot, f"{typed}[pasted 30 lines]so?")
+        assert prompt_of(pilot).whole_text == typed + "pasted\n" * 30 + "so?"
 
 
 async def test_a_partial_answer_is_there_after_a_kill(store: ChatStore) -> None:

@@ -55,3 +55,12 @@ def test_a_known_paste_among_own_words_is_a_chip_again() -> None:
     assert pastes.fold(f"before {long} after") == f"before {chip} after"
     other = "other\n" * 30
     assert pastes.expand(pastes.fold(other)) == other and pastes.fold(other).startswith("[pasted ")
+
+
+@given(st.lists(st.tuples(st.text("ab[]\n"), st.booleans())))
+def test_words_and_chips_are_told_apart_after_a_restart(parts: list[tuple[str, bool]]) -> None:
+    before, after = Pastes(), Pastes()
+    text = "".join(before.collapse(part * 3000) if is_paste else part for part, is_paste in parts)
+    whole = before.expand(text)
+    again = after.with_chips(whole, before.spans(text))
+    assert after.expand(again) == whole and after.spans(again) == before.spans(text)
