@@ -12,8 +12,8 @@ from ebbtide.engine.errors import EbbtideError
 
 BAR_CELLS = 24
 REDRAW_S = 0.1
-LINE_STEP = 0.1
-"""Without a terminal, one line for each tenth of a stage."""
+LINE_STEP, LINE_S = 0.1, 1.0
+"""Without a terminal, one line for each tenth of a stage, and at most one a second."""
 
 
 def is_dumb() -> bool:
@@ -67,13 +67,15 @@ class ProgressPrinter:
         left = self._pace.take(stage, done, total)
         if self._terminal:
             self._draw(stage, share, total, left)
-        elif (self._watched or not is_short(stage)) and (
-            fresh or share >= self._shown + LINE_STEP or (share >= 1.0 > self._shown)
-        ):
-            self._shown = share
+        elif (self._watched or not is_short(stage)) and (fresh or self._worth_a_line(share)):
+            self._shown, self._drawn_at = share, time.monotonic()
             self._write(
                 f"{stage_words(stage)}{f': {share:.0%}' if total > 0 else ''}{of_total(total)}{left}\n"
             )
+
+    def _worth_a_line(self, share: float) -> bool:
+        """Not more than one a second: stages that are soon over would fill a log."""
+        return share >= self._shown + LINE_STEP and time.monotonic() - self._drawn_at >= LINE_S
 
     def _draw(self, stage: str, share: float, total: int, left: str) -> None:
         now = time.monotonic()

@@ -50,8 +50,8 @@ def is_short(stage: str) -> bool:
 class Pace:
     """How long a stage will take, from what it has done so far. Told of every progress event."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
+    def __init__(self, now: Callable[[], float] | None = None) -> None:
+        self._now = now or time.monotonic
         self._stage, self._total = "", 0
         self._began = self._first = 0.0
 

@@ -267,7 +267,7 @@ class Decision(msgspec.Struct, frozen=True, tag="decision"):
     """"budget", "warm", "prefill", "answer", "kv", "prefix", "unpin", "pin", "evict", "shortage" or
     "refused"."""
     sentence: str
-    numbers: dict[str, float] = {}
+    numbers: dict[str, int | float] = {}
 
 
 class Ledger(msgspec.Struct, frozen=True, tag="ledger"):

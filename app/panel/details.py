@@ -41,7 +41,7 @@ class Histogram(Canvas):
         count = sum(entry.experts for entry in resident)
         if count and len(rows) < height:
             mean = sum(entry.width * entry.experts for entry in resident) / count
-            rows.append(text(f"mean {mean:.1f} bits, {count:,} resident", LABEL))
+            rows.append(text(f"mean {mean:.1f} bits, {count:,} in memory", LABEL))
         return rows
 
 

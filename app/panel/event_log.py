@@ -11,6 +11,8 @@ from ebbtide.app.safe_text import safe_line
 from ebbtide.engine.messages import Decision
 
 TIME_CELLS, KIND_CELLS = 9, 9
+MEASURE = 100
+"""Longer lines of words are hard to read."""
 
 
 AUTOMATIC = {"budget", "warm", "kv", "prefix", "shortage", "unpin"}
@@ -84,7 +86,7 @@ class EventLog(Canvas):
         head = [*text(clock(decision).ljust(TIME_CELLS), LABEL)]
         if width >= 60:
             head += text(decision.kind.ljust(KIND_CELLS), TITLE)
-        lines = wrap(safe_line(decision.sentence), width - len(head))
+        lines = wrap(safe_line(decision.sentence), min(width - len(head), MEASURE))
         return [
             [*(head if number == 0 else text(" " * len(head))), *line] for number, line in enumerate(lines)
         ]
@@ -101,9 +103,9 @@ class LastDecision(Canvas):
         decision = next((one for one in reversed(self._feed.decisions) if one.kind in AUTOMATIC), None)
         if decision is None:
             return [text("Nothing has happened yet.", LABEL)]
-        rows = wrap(f"{clock(decision)} {safe_line(decision.sentence)}", width)
+        rows = wrap(f"{clock(decision)} {safe_line(decision.sentence)}", min(width, TIME_CELLS + MEASURE))
         if len(rows) > height:
-            rows[height - 1] = [*rows[height - 1][: width - 2], *text(" …")]
+            rows[height - 1] = [*rows[height - 1][: min(width, TIME_CELLS + MEASURE) - 2], *text(" …")]
         return [
             [cell._replace(ink=LABEL) if y == 0 and x < TIME_CELLS else cell for x, cell in enumerate(row)]
             for y, row in enumerate(rows)

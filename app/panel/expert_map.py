@@ -1,14 +1,29 @@
 """The map: every expert of every layer, resident or not, and how wide."""
 
+from typing import NamedTuple
+
 from textual.events import Click
 from textual.message import Message
 
-from ebbtide.app.panel.cell import LABEL, Row, choose, text, wrap
+from ebbtide.app.panel.cell import LABEL, Row, blank, choose, text, wrap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import GAP_CELLS, LABEL_CELLS, Grid, Place, fit, window, zoom
 from ebbtide.app.panel.map_cells import Picture
 from ebbtide.app.panel.tiles import Tiles
 from ebbtide.engine.messages import Residency
+
+COMES = "The engine is at work: the map comes with its next step."
+UP, DOWN, LEFT, RIGHT = "↑↓<>"
+"""Marks at an edge behind which there is more."""
+
+
+class View(NamedTuple):
+    """The part of a map that is in view: its first row and expert, and how many of each."""
+
+    top: int
+    left: int
+    rows: int
+    cells: int
 
 
 class ExpertMap(Tiles):
@@ -36,14 +51,25 @@ class ExpertMap(Tiles):
         width, height = self.content_size
         if residency is None or residency.experts == 0 or not width or not height:
             return None
-        if self.zoomed:
-            return zoom(residency.layers, residency.experts)
-        return fit(residency.layers, residency.experts, width, height)
+        whole = fit(residency.layers, residency.experts, width, height)
+        return zoom(whole) if self.zoomed else whole
+
+    @property
+    def shown(self) -> str:
+        """Which part of an enlarged map is in view; empty where it is not enlarged."""
+        grid = self.grid
+        if grid is None or not self.zoomed:
+            return ""
+        view = self._view(grid, *self.content_size)
+        layers = f"L{view.top:02}\N{EN DASH}L{min(view.top + view.rows, grid.layers) - 1:02} of {grid.layers}"
+        experts = f"{view.left}\N{EN DASH}{min(view.left + view.cells, grid.experts) - 1} of {grid.experts}"
+        return f"{layers}, experts {experts}"
 
     def rows(self, width: int, height: int) -> list[Row]:
         residency, grid = self._feed.residency, self.grid
         if residency is None:
-            return [text("Waiting for the engine ...", LABEL)]
+            known = self._feed.loaded is not None and self._feed.alive
+            return wrap(COMES if known else "Waiting for the engine ...", width, LABEL)
         if grid is None:
             return wrap("This model has no experts: all its weights stay in memory.", width, LABEL)
         whole = self._whole(residency, grid)
@@ -76,19 +102,38 @@ class ExpertMap(Tiles):
                 stale.add(layer // grid.layers_per_row % grid.rows)
         return stale
 
-    def _part(self, whole: list[Row], grid: Grid, width: int, height: int) -> list[Row]:
-        """The window around the chosen expert; labels stay at the left edge."""
-        room = max((width - LABEL_CELLS) // grid.cell_width, 1)
+    def _view(self, grid: Grid, width: int, height: int) -> View:
+        """The window around the chosen expert, moved as little as possible."""
+        room = max((width - LABEL_CELLS - 1) // grid.cell_width, 1)
+        rows = max(height - 1, 1) if grid.rows > height else height
         x, y = grid.locate(self.place) if self.place is not None else (LABEL_CELLS, 0)
         expert = (x - LABEL_CELLS) // grid.cell_width
-        left = window(grid.cells // grid.cell_width, room, expert, self._corner[0])
-        top = window(grid.rows, height, y, self._corner[1])
+        left = window(grid.experts, room, expert, self._corner[0])
+        top = window(grid.rows, rows, y, self._corner[1])
         self._corner = (left, top)
-        begin = LABEL_CELLS + left * grid.cell_width
-        return [
-            [*row[:LABEL_CELLS], *row[begin : begin + room * grid.cell_width]]
-            for row in whole[top : top + height]
-        ]
+        return View(top, left, rows, room)
+
+    def _part(self, whole: list[Row], grid: Grid, width: int, height: int) -> list[Row]:
+        """What is in view, with marks for what is beyond it; labels stay at the left edge."""
+        view = self._view(grid, width, height)
+        begin = LABEL_CELLS + view.left * grid.cell_width
+        room = view.cells * grid.cell_width
+        before, after = view.left > 0, view.left + view.cells < grid.experts
+        rows = []
+        for row in whole[view.top : view.top + view.rows]:
+            label = [*row[: LABEL_CELLS - 1], *text(LEFT if before else " ", LABEL)]
+            part = row[begin : begin + room]
+            rows.append([*label, *part, *blank(room - len(part)), *text(RIGHT if after else " ", LABEL)])
+        if grid.rows > view.rows and len(rows) < height:
+            rows.append(self._beyond(view, grid))
+        return rows
+
+    @staticmethod
+    def _beyond(view: View, grid: Grid) -> Row:
+        """How many layers are above and below."""
+        above, below = view.top, max(grid.rows - view.top - view.rows, 0)
+        parts = [f"{mark} {count} more" for mark, count in ((UP, above), (DOWN, below)) if count]
+        return text("   ".join(parts), LABEL)
 
     def on_click(self, event: Click) -> None:
         grid = self.grid

@@ -99,9 +99,10 @@ def fit(layers: int, experts: int, width: int, height: int) -> Grid:
     return _try("dots", layers, experts, 1, merge, height)
 
 
-def zoom(layers: int, experts: int) -> Grid:
-    """One column of bars, larger than the room: the map shows the part around the chosen expert."""
-    return _try("bars", layers, experts, 2, 1, max(layers, 1))
+def zoom(whole: Grid) -> Grid:
+    """Twice as large as `whole`, in one column of bars: the map shows the part around the chosen expert."""
+    cell_width = 2 * whole.cell_width if whole.style == "bars" else 2
+    return _try("bars", whole.layers, whole.experts, cell_width, 1, max(whole.layers, 1))
 
 
 def window(total: int, room: int, at: int, start: int) -> int:

@@ -91,16 +91,25 @@ class MemoryBars(Bars):
     def _shown(self, engine: EngineMemory, width: int) -> list[Row]:
         total = text(f"  {engine.used} of {engine.whole} {engine.unit}")
         bar = stacked(engine.parts, width - NAME_CELLS - len(total))
-        names = legend(engine.parts, engine.figures)
-        if len(names) + NAME_CELLS > width:
-            names = legend(engine.parts, engine.figures, gap=1)
-        indent = NAME_CELLS if len(names) + NAME_CELLS <= width else 0
         return [
             [*text("memory".ljust(NAME_CELLS), LABEL), *bar, *total],
-            [*blank(indent), *names],
+            *self._names(engine, width),
             self._machine(width),
             self._reconciled(width),
         ]
+
+    @staticmethod
+    def _names(engine: EngineMemory, width: int) -> list[Row]:
+        """The legend in a row below the bar, or in two where that is too long."""
+        for gap in (2, 1):
+            names = legend(engine.parts, engine.figures, gap)
+            if len(names) + NAME_CELLS <= width:
+                return [[*blank(NAME_CELLS), *names]]
+        if len(names) <= width:
+            return [names]
+        half = len(engine.parts) // 2
+        parts, figures = engine.parts, engine.figures
+        return [legend(parts[:half], figures[:half], 1), legend(parts[half:], figures[half:], 1)]
 
     def _machine(self, width: int) -> Row:
         parts = machine_parts(self._feed.machine)

@@ -15,6 +15,7 @@ from ebbtide.app.panel.event_log import EventLog, LastDecision
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import Place, fit
+from ebbtide.app.panel.help_text import panel_help
 from ebbtide.app.panel.inks import INK_CLASSES, Inked
 from ebbtide.app.panel.memory_bars import MemoryBars
 from ebbtide.app.panel.pace import Pace, update_parts
@@ -31,7 +32,9 @@ class MemoryScreen(Inked, Screen[None]):
     AUTO_FOCUS = ""
     COMPONENT_CLASSES: ClassVar[set[str]] = INK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f2,escape,q", "close", "Close", id="panel.close"),
+        Binding("f2,q", "close", "Close", id="panel.close"),
+        Binding("escape", "back", "Leave the filter, or close", id="panel.back"),
+        Binding("question_mark,f1", "help", "Keys", id="panel.help"),
         Binding("up,k", "move(-1, 0)", "Layer above", id="panel.up"),
         Binding("down", "move(1, 0)", "Layer below", id="panel.down"),
         Binding("left,h", "move(0, -1)", "Expert before", id="panel.left"),
@@ -74,19 +77,19 @@ class MemoryScreen(Inked, Screen[None]):
 
     def compose(self) -> ComposeResult:
         feed = self._feed
-        yield Rule(lambda: model_words(feed), lambda: f"{pulse(feed, self._period_s)} · {self._way_out}")
+        yield Rule(lambda: model_words(feed), self._pulse)
         yield MemoryBars(feed)
         yield LastDecision(feed)
-        yield Rule(lambda: "speed, last 60 s", lambda: "max since load")
+        yield Rule(lambda: "speed, last 60 s", lambda: "max since load", "speed")
         yield Sparks(feed)
-        yield Rule(self._map_title, lambda: f"{map_remark(feed, self._map.grid)} · [z]oom")
+        yield Rule(self._map_title, lambda: f"[z]oom · {map_remark(feed, self._map.grid)}")
         with Horizontal(id="experts"):
             yield self._map
             yield self._uses
             with Vertical(id="details"):
                 yield Histogram(feed)
                 yield Inspector(feed, lambda: self._map.place, keys=self._send is not None)
-        yield Rule(self._events_title, lambda: "[space] pause · [/] filter · [j]son")
+        yield Rule(self._events_title, lambda: "[space] pause · [/] filter · [j]son", "events")
         yield Input(placeholder="words that events must have", id="filter", compact=True)
         yield self._log
 
@@ -121,8 +124,11 @@ class MemoryScreen(Inked, Screen[None]):
         whole, half = (fit(residency.layers, residency.experts, width, height) for width in (room, room // 2))
         return whole.style == "bars" and whole.cell_width == half.cell_width
 
+    def _pulse(self) -> str:
+        return f"{pulse(self._feed, self._period_s)} · ? keys · {self._way_out}"
+
     def _map_title(self) -> str:
-        return map_words(self._map.grid, self._map.zoomed)
+        return map_words(self._map.grid, self._map.shown)
 
     def _events_title(self) -> str:
         words = "events"
@@ -135,11 +141,22 @@ class MemoryScreen(Inked, Screen[None]):
     # --- what the person does
 
     def action_close(self) -> None:
-        """Esc leaves the filter first."""
-        if self.query_one("#filter").display:
+        self.dismiss()
+
+    def action_back(self) -> None:
+        """Esc takes the filter away first."""
+        field = self.query_one("#filter", Input)
+        if field.display or self._log.words:
+            field.value = ""
             self._leave_filter()
         else:
             self.dismiss()
+
+    def action_help(self) -> None:
+        """Keys and words of the panel, over it."""
+        from ebbtide.app.screens.text_page import TextPage
+
+        self.app.push_screen(TextPage(panel_help(self._send is not None)))
 
     def action_move(self, down: int, right: int) -> None:
         residency, place = self._feed.residency, self._map.place

@@ -39,7 +39,7 @@ class SideParts(Inked, Vertical):
         yield LastDecision(self._feed)
 
     def _resident(self) -> str:
-        return map_remark(self._feed, self._map.grid).removesuffix(" resident")
+        return map_remark(self._feed, self._map.grid).removesuffix(" in memory")
 
     def tick(self) -> None:
         """At every drawing interval."""

@@ -9,6 +9,8 @@ from ebbtide.app.panel.traces import SECONDS, Trace
 STEPS = "▁▂▃▄▅▆▇█"
 NAME_CELLS = 8
 NOW_CELLS, MOST_CELLS = 13, 16
+NARROW = 60
+"""Below it, only the present figure has."""
 WIDE = 96
 """From this width on, a third figure has room."""
 
@@ -71,12 +73,13 @@ class Sparks(Canvas):
     def _line(
         self, width: int, name: str, trace: Trace, top: float, ink: Ink, now: str, most: str, more: str
     ) -> Row:
-        name_cells = NAME_CELLS - 1 if self._compact else NAME_CELLS
+        compact = self._compact or width < NARROW
+        name_cells = NAME_CELLS - 1 if compact else NAME_CELLS
         row = text(name.ljust(name_cells), LABEL)
-        right: Row = text(now.rjust(NOW_CELLS - 1 if self._compact else NOW_CELLS))
-        if not self._compact:
+        right: Row = text(now.rjust(NOW_CELLS - 1 if compact else NOW_CELLS))
+        if not compact:
             right += text(f"   {most}".ljust(MOST_CELLS), LABEL)
-        if not self._compact and width >= WIDE:
+        if not compact and width >= WIDE:
             right += text(f"   {more}".ljust(26), LABEL)
         cells = min(SECONDS, width - len(row) - len(right))
         row += sparkline(trace, top, cells, ink)

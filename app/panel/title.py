@@ -5,9 +5,9 @@ from ebbtide.app.panel.grid import Grid
 from ebbtide.app.safe_text import safe_line
 
 MEANING = {
-    "bars": "height = width in bits",
-    "halves": "half block = expert",
-    "dots": "dot = expert",
+    "bars": "a bar each, taller = more bits, · = not in memory",
+    "halves": "half a block each",
+    "dots": "a dot each",
 }
 
 
@@ -29,12 +29,13 @@ def pulse(feed: PanelFeed, period_s: float) -> str:
     return f"● live {1 / period_s:.0f} Hz"
 
 
-def map_words(grid: Grid | None, zoomed: bool = False) -> str:
-    """What is what in the map."""
+def map_words(grid: Grid | None, shown: str = "") -> str:
+    """What is what in the map; `shown`: which part of it, where that is not all."""
     if grid is None:
         return "experts"
-    meaning = MEANING[grid.style] if grid.merge == 1 else f"dot = {grid.merge} experts"
-    return f"residency · {meaning} · colour = width{' · zoomed' if zoomed else ''}"
+    if shown:
+        return f"experts in memory, enlarged: {shown}"
+    return f"experts in memory: {MEANING[grid.style] if grid.merge == 1 else f'a dot for {grid.merge}'}"
 
 
 def map_remark(feed: PanelFeed, grid: Grid | None) -> str:
@@ -43,4 +44,4 @@ def map_remark(feed: PanelFeed, grid: Grid | None) -> str:
     if residency is None or grid is None:
         return ""
     resident = len(residency.widths) - residency.widths.count(0)
-    return f"{resident:,} of {len(residency.widths):,} resident"
+    return f"{resident:,} of {len(residency.widths):,} in memory"

@@ -1,36 +1,12 @@
 """Progress where nobody looks: long stages leave a few lines in a log, short ones none."""
 
+import time
 from io import StringIO
 
 import pytest
 
 from ebbtide.app.console import ProgressPrinter
 from ebbtide.app.stages import Pace, state_word
-
-
-def printed(stage: str) -> list[str]:
-    stream = StringIO()
-    with ProgressPrinter(stream) as progress:
-        for done in range(0, 101, 25):
-            progress.update(stage, done << 20, 100 << 20)
-    return stream.getvalue().splitlines()
-
-
-def test_a_load_is_no_news_in_a_log() -> None:
-    for stage in ("Loading", "loading", "Preparing the card"):
-        assert printed(stage) == []
-
-
-def test_a_pack_is_news_in_a_log() -> None:
-    assert printed("Packing")[:2] == ["Packing: 0% of 100 MiB", "Packing: 25% of 100 MiB"]
-    assert len(printed("download")) == 5
-
-
-def test_a_stage_of_unknown_length_has_no_share() -> None:
-    stream = StringIO()
-    with ProgressPrinter(stream) as progress:
-        progress.update("prepare", 0, 0)
-    assert stream.getvalue() == "Reading what the starter is built from\n"
 
 
 class Clock:
@@ -40,6 +16,40 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def printed(stage: str, monkeypatch: pytest.MonkeyPatch, seconds: float = 5.0) -> list[str]:
+    """Lines of a stage whose quarters take so long each."""
+    stream, clock = StringIO(), Clock()
+    clock.now = 100.0
+    monkeypatch.setattr(time, "monotonic", clock)
+    with ProgressPrinter(stream) as progress:
+        for done in range(0, 101, 25):
+            progress.update(stage, done << 20, 100 << 20)
+            clock.now += seconds
+    return stream.getvalue().splitlines()
+
+
+def test_a_load_is_no_news_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stage in ("Loading", "loading", "Preparing the card"):
+        assert printed(stage, monkeypatch) == []
+
+
+def test_a_pack_is_news_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed("Packing", monkeypatch)
+    assert lines[:2] == ["Packing: 0% of 100 MiB", "Packing: 25% of 100 MiB, about 15 s left"]
+    assert len(lines) == 5
+
+
+def test_what_is_soon_over_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert printed("verify", monkeypatch, 0.1) == ["Checking it: 0% of 100 MiB"]
+
+
+def test_a_stage_of_unknown_length_has_no_share() -> None:
+    stream = StringIO()
+    with ProgressPrinter(stream) as progress:
+        progress.update("prepare", 0, 0)
+    assert stream.getvalue() == "Reading what the starter is built from\n"
 
 
 def test_what_is_left_is_told_once_it_can_be_known() -> None:

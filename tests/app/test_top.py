@@ -88,7 +88,7 @@ def test_what_is_not_known_is_null() -> None:
 async def test_the_screen_shows_another_process_engine(endpoint: Endpoint, folder: Path) -> None:
     viewer = Viewer(folder, endpoint.card)
     async with TopApp(viewer, folder, "dark").run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "memory · tiny", "6 of 8 resident", "It gave way")
+        await shown(pilot, "memory · tiny", "6 of 8 in memory", "It gave way")
         await shown(pilot, "q quits", "live", without=["[p] pin"])
         endpoint.close()
         viewer.close()
@@ -100,7 +100,7 @@ async def test_the_screen_goes_on_with_the_next_engine(endpoint: Endpoint, folde
     """As after /budget: the app ends its engine and starts another one."""
     viewer = Viewer(folder, endpoint.card)
     async with TopApp(viewer, folder, "dark").run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "6 of 8 resident", "It gave way")
+        await shown(pilot, "6 of 8 in memory", "It gave way")
         endpoint.close()
         viewer.close()
         await shown(pilot, "no engine")

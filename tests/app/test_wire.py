@@ -8,7 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.engine import wire
-from ebbtide.engine.messages import Cancel, Command, Event, Failed, Generate, Load, Shutdown, Token, Turn
+from ebbtide.engine.messages import (
+    Cancel,
+    Command,
+    Decision,
+    Event,
+    Failed,
+    Generate,
+    Load,
+    Shutdown,
+    Token,
+    Turn,
+)
 
 COMMANDS: list[Command] = [
     Load("/a/b.gguf", budget="40%"),
@@ -16,7 +27,11 @@ COMMANDS: list[Command] = [
     Cancel(1),
     Shutdown(),
 ]
-EVENTS: list[Event] = [Token(1, "x" * 100_000, [1, 2]), Failed(0, "what", "do", 4)]
+EVENTS: list[Event] = [
+    Token(1, "x" * 100_000, [1, 2]),
+    Failed(0, "what", "do", 4),
+    Decision(1.5, "kv", "gave way", {"layer": 1, "seconds": 2.0}),
+]
 
 
 def test_commands_survive_the_pipe() -> None:
@@ -32,7 +47,9 @@ def test_events_survive_the_pipe() -> None:
         wire.write_message(stream, event)
     stream.seek(0)
     reader = wire.event_reader(stream)
-    assert [reader.read() for _ in EVENTS] == EVENTS
+    read = [reader.read() for _ in EVENTS]
+    assert read == EVENTS
+    assert repr(read[-1]) == repr(EVENTS[-1]), "a whole number stays one"
 
 
 @given(st.text(), st.lists(st.integers(0, 2**31 - 1)))

@@ -60,6 +60,13 @@ async def test_the_prompt_keeps_the_keys_beside_the_panel() -> None:
         await shown(pilot, "F2 more", "pe j")
 
 
+async def test_beside_the_panel_the_status_line_keeps_its_state() -> None:
+    async with chat_app(Script(answer="yes")).run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        press(pilot, "f2")
+        await shown(pilot, "F2 more", "● ready", "context")
+
+
 async def test_a_narrow_screen_goes_to_the_full_panel_at_once() -> None:
     async with chat_app(Script()).run_test(size=(60, 20)) as pilot:
         await ready(pilot)

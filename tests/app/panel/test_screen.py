@@ -16,6 +16,7 @@ from ebbtide.engine.messages import Evict, Pin
 from tests.helpers.panel_host import PanelHost
 from tests.helpers.panel_states import MIB, decision, feed, loaded, machine, residency
 
+DASH = "\N{EN DASH}"
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
@@ -46,7 +47,7 @@ async def test_everything_has_a_name(size: tuple[int, int], theme: str) -> None:
         "process 400 MiB = 270 in use + 5 kept free + 125 runtime",
         "Context 10 gave way",
         *("decode", "hits", "moved"),
-        "180 of 240 resident",
+        "180 of 240 in memory",
         "L00 · expert 0",
         "[p] pin",
         "pinned by hand",
@@ -70,7 +71,7 @@ async def test_models_of_every_shape(layers: int, experts: int) -> None:
     async with PanelHost(feed(layers, experts)).run_test(size=(120, 40)) as pilot:
         for keys in ("", "z"):
             await pilot.press(*keys, *["down"] * 3, *["right"] * 3)
-            assert "resident" in await drawn(pilot)
+            assert "experts in memory" in await drawn(pilot)
 
 
 async def test_before_the_engine_has_said_anything() -> None:
@@ -117,11 +118,21 @@ async def test_looking_only_sends_nothing() -> None:
 
 async def test_zoom_follows_the_chosen_expert() -> None:
     async with PanelHost(feed(48, 128)).run_test(size=(120, 40)) as pilot:
-        assert "dot = expert" in await drawn(pilot)
-        await pilot.press("z", *["down"] * 47)
+        assert "experts in memory: a dot each" in await drawn(pilot)
+        await pilot.press("z")
         text = await drawn(pilot)
-        assert "zoomed" in text and "L47 · expert 0" in text
-        assert re.search(r"^ ?L47 [·▇]", text, re.MULTILINE) and not re.search(r"^ ?L00", text, re.MULTILINE)
+        assert f"enlarged: L00{DASH}L18 of 48, experts 0{DASH}37 of 128" in text and "↓ 29 more" in text
+        assert re.search(r"^ ?L00 [·▇].*>", text, re.MULTILINE)
+        await pilot.press(*["down"] * 47, *["right"] * 60)
+        text = await drawn(pilot)
+        assert (
+            f"L29{DASH}L47 of 48, experts 23{DASH}60" in text
+            and "L47 · expert 60" in text
+            and "↑ 29 more" in text
+        )
+        assert re.search(r"^ ?L47<[·▇].*>", text, re.MULTILINE) and not re.search(
+            r"^ ?L00", text, re.MULTILINE
+        )
 
 
 async def test_events_pause_filter_and_json() -> None:
@@ -140,10 +151,84 @@ async def test_events_pause_filter_and_json() -> None:
         events = (await drawn(pilot)).split("── events")[1]
         found = re.search(r"\{.*\}", events)
         assert found and json.loads(found[0])["sentence"] == "Context 10 gave way"
+        assert '"n":1}' in found[0]
         await pilot.press("slash", *["backspace"] * 4, *"nonsense")
         assert "Nothing matches." in await drawn(pilot)
         await pilot.press("escape")
         assert not host(pilot).panel.query_one(Input).display and not host(pilot).closed
+
+
+@pytest.mark.parametrize(("layers", "experts"), [(30, 8), (48, 128), (4, 4)])
+async def test_zoom_makes_every_expert_larger(layers: int, experts: int) -> None:
+    async with PanelHost(feed(layers, experts)).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        shown = host(pilot).panel.query_one(ExpertMap)
+        before = shown.grid
+        await pilot.press("z")
+        after = shown.grid
+        assert before is not None and after is not None
+        assert after.cell_width / after.experts_per_cell > before.cell_width / before.experts_per_cell
+        assert after.layers_per_row <= before.layers_per_row
+
+
+async def test_the_filter_is_left_first_then_the_panel() -> None:
+    async with PanelHost(feed()).run_test(size=(120, 40)) as pilot:
+        await pilot.press("slash", *"gave", "enter")
+        assert 'with "gave"' in await drawn(pilot)
+        await pilot.press("escape")
+        assert "with" not in (await drawn(pilot)).split("── events")[1]
+        assert not host(pilot).closed
+        await pilot.press("slash", *"pin", "escape")
+        assert "Context 10" in (await drawn(pilot)).split("── events")[1] and not host(pilot).closed
+        await pilot.press("escape")
+        await pilot.pause()
+        assert host(pilot).closed
+
+
+@pytest.mark.parametrize(("key", "read_only"), [("question_mark", False), ("f1", True)])
+async def test_the_panel_has_its_own_list_of_keys(key: str, read_only: bool) -> None:
+    async with PanelHost(feed(), read_only=read_only).run_test(size=(100, 40)) as pilot:
+        assert "? keys" in await drawn(pilot)
+        await pilot.press(key)
+        await pilot.pause()
+        text = host(pilot).text()
+        for words in ("Arrows", "enlarge the map", "take the filter away", "weights that every token needs"):
+            assert words in text
+        assert ("keep the chosen expert" in text) != read_only
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "experts in memory" in host(pilot).text() and not host(pilot).closed
+
+
+async def test_a_small_screen_has_figures_and_says_how_to_leave() -> None:
+    async with PanelHost(feed()).run_test(size=(40, 12)) as pilot:
+        text = await drawn(pilot)
+        for words in (
+            "270 of 300 MiB",
+            "experts 160",
+            "free 30",
+            "decode",
+            "? keys · F2 closes",
+            "180 of 240",
+        ):
+            assert words in text
+
+
+async def test_sentences_are_no_longer_than_can_be_read() -> None:
+    made = feed()
+    made.take(decision("a long sentence " * 30))
+    async with PanelHost(made).run_test(size=(200, 60)) as pilot:
+        lines = [line for line in (await drawn(pilot)).splitlines() if "a long sentence" in line]
+        assert len(lines) > 3 and max(map(len, lines)) <= 125
+
+
+async def test_a_map_that_is_not_there_yet_says_why() -> None:
+    made = PanelFeed()
+    async with PanelHost(made).run_test(size=(80, 24)) as pilot:
+        assert "Waiting for the engine" in await drawn(pilot)
+        made.take(loaded())
+        text = await drawn(pilot)
+        assert "The engine is at work" in text and "Waiting" not in text
 
 
 @pytest.mark.parametrize("key", ["f2", "escape", "q"])

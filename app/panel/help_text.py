@@ -1,0 +1,38 @@
+"""The keys of the full panel, and what its words mean."""
+
+KEYS = (
+    ("Arrows, h k l", "choose an expert; a click does too"),
+    ("z", "enlarge the map, or show all of it"),
+    ("Space", "hold the events still, or let them go on"),
+    ("/", "show only events that have certain words"),
+    ("j", "events as JSON"),
+    ("PageUp, PageDown", "newer and older events"),
+    ("Esc", "take the filter away, then close"),
+    ("F2, q", "close"),
+)
+ACTING = (
+    ("p", "keep the chosen expert in memory, or no longer"),
+    ("e", "take the chosen expert out of memory"),
+)
+WORDS = (
+    ("dense", "weights that every token needs; always in memory"),
+    ("experts", "weights of which each token needs a few; read from disk when absent"),
+    ("KV", "what the model keeps of the chat's tokens"),
+    ("work", "room for the step under way"),
+    ("runtime", "Python and libraries, beside the budget"),
+    ("bits", "how exactly an expert's weights are there: 8 = all that the file has"),
+    ("hits", "experts that were in memory when a token needed them"),
+    ("moved", "bytes read into memory a second"),
+)
+COLUMN = 18
+
+
+def panel_help(can_act: bool) -> str:
+    """Plain text in two columns; lines that are not indented are titles."""
+    keys = [*KEYS[:2], *ACTING, *KEYS[2:]] if can_act else KEYS
+    rows = ["Keys", *map(_row, keys), "", "Words", *map(_row, WORDS)]
+    return "\n".join(rows)
+
+
+def _row(pair: tuple[str, str]) -> str:
+    return f"  {pair[0]:<{COLUMN}} {pair[1]}"
