@@ -36,8 +36,9 @@ PALETTES = {
         error="#ff8a8f",
         foreground="#dce6ee",
         background="#0f1720",
-        surface="#16212c",
-        panel="#1e2d3a",
+        # Hardly any colour: a terminal of 256 colours takes dark blues for black, and these for greys.
+        surface="#1d2127",
+        panel="#2b3138",
     ),
     "ebbtide-light": Palette(
         dark=False,

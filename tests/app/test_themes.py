@@ -1,6 +1,8 @@
 """Both colour schemes can be read, and the choice between them is remembered."""
 
 import pytest
+from rich.color import Color as RichColor
+from rich.color import ColorSystem
 from textual.color import Color
 from textual.theme import Theme
 
@@ -25,6 +27,19 @@ def test_faint_text_can_be_read_too(theme: Theme) -> None:
     """Notes and figures are drawn at 75 % over the background."""
     paper, ink = Color.parse(theme.background), Color.parse(str(theme.foreground))
     assert contrast(paper.blend(ink, 0.75), paper) >= ENOUGH_CONTRAST
+
+
+def in_256_colours(color: str) -> Color:
+    return Color.parse(RichColor.parse(color).downgrade(ColorSystem.EIGHT_BIT).get_truecolor().hex)
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=["dark", "light"])
+def test_code_stands_apart_in_256_colours_too(theme: Theme) -> None:
+    papers = [in_256_colours(str(paper)) for paper in (theme.background, theme.surface, theme.panel)]
+    assert len({paper.hex for paper in papers}) == len(papers)
+    for ink in INKS:
+        for paper in papers[:2]:
+            assert contrast(in_256_colours(getattr(theme, ink)), paper) >= ENOUGH_CONTRAST, ink
 
 
 @pytest.mark.parametrize(
