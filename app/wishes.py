@@ -10,6 +10,7 @@ from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.picker import Choice
 from ebbtide.app.slash.model_commands import model
 from ebbtide.app.slash.registry import Command
+from ebbtide.app.suspend import has_shell, suspend
 from ebbtide.app.widgets.prompt import Wish
 from ebbtide.engine.errors import UsageError
 
@@ -43,6 +44,8 @@ async def fulfil(wish: Wish, screen: "ChatScreen") -> None:
             await model(screen, "")
         case "resume":
             await screen.changes.resume()
+        case "suspend":
+            go_to_shell(screen)
 
 
 def search_history(screen: "ChatScreen") -> None:
@@ -69,6 +72,15 @@ async def open_editor(screen: "ChatScreen") -> None:
     except SuspendNotSupported as error:
         raise UsageError("An editor cannot be opened here", hint="Write in the prompt.") from error
     screen.prompt.put(text)
+
+
+def go_to_shell(screen: "ChatScreen") -> None:
+    """Stop until the shell continues the program."""
+    if has_shell():
+        screen.area.save_draft()
+        suspend(screen.app)
+    else:
+        screen.hint("Nothing to undo, and no shell to go back to.")
 
 
 def show_palette(screen: "ChatScreen") -> None:

@@ -18,6 +18,7 @@ KEYS = (
     ("PageUp, PageDown", "scroll"),
     ("Home, End", "ends of the line; of the chat while nothing is written"),
     ("Ctrl+Home, Ctrl+End", "ends of the chat"),
+    ("Ctrl+Z", "undo; with nothing to undo, to the shell (fg comes back)"),
     ("Ctrl+P", "all commands"),
     ("F1", "this help"),
     ("F2", "memory panel: side, full, off"),

@@ -1,5 +1,6 @@
 """The multi-line prompt: Enter sends, Ctrl+J breaks the line, Up recalls, Ctrl+C never loses a draft."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
@@ -13,6 +14,8 @@ from ebbtide.app.pastes import Pastes
 from ebbtide.app.quotes import is_open_quote, without_quotes
 from ebbtide.app.safe_text import safe
 
+LAST_UNDO_S = 1.0
+"""So soon after something was undone, Ctrl+Z is meant to undo too."""
 Wish = Literal[
     "search history",
     "open editor",
@@ -24,6 +27,7 @@ Wish = Literal[
     "help",
     "models",
     "resume",
+    "suspend",
 ]
 """What a key of the prompt asks the screen to do."""
 
@@ -73,6 +77,7 @@ class Prompt(TextArea):
         "alt+down": "wish('select newer')",
         "ctrl+p": "wish('palette')",
         "ctrl+o": "wish('resume')",
+        "ctrl+z": "undo_or_suspend",
         "f1": "wish('help')",
         "f4": "wish('models')",
     }
@@ -133,6 +138,7 @@ class Prompt(TextArea):
         self._history: list[str] = []
         self._at = 0
         self._draft = ""
+        self._undone_at = float("-inf")
 
     async def _on_key(self, event: events.Key) -> None:
         action = self.ACTIONS.get(event.key) or self._bound_action(event.key)
@@ -276,6 +282,15 @@ class Prompt(TextArea):
 
     def action_chat(self, end: Literal["start", "end"]) -> None:
         self.post_message(self.EndAsked(end))
+
+    def action_undo_or_suspend(self) -> None:
+        """Undo; where there is nothing to undo, as terminals do. Not at the end of a row of undos."""
+        now = time.monotonic()
+        if self.history.undo_stack:
+            self._undone_at = now
+            self.action_undo()
+        elif now - self._undone_at > LAST_UNDO_S:
+            self.post_message(self.Wished("suspend"))
 
     def action_wish(self, wish: Wish) -> None:
         self.post_message(self.Wished(wish))

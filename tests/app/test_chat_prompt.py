@@ -22,10 +22,12 @@ from tests.helpers.chat_host import (
     answered,
     ask,
     chat_app,
+    drawn,
     press,
     prompt_of,
     ready,
     screen_of,
+    settled,
     shown,
     until,
     written,
@@ -356,3 +358,13 @@ async def test_a_missing_editor_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         press(pilot, "ctrl+g")
         await shown(pilot, "no-such-editor, which was not found")
         assert prompt_of(pilot).text == "draft"
+
+
+async def test_ctrl_z_undoes_and_does_not_run_over_into_a_suspension() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "draft")
+        press(pilot, *["ctrl+z"] * 30)
+        await written(pilot, "")
+        await settled(pilot)
+        assert "no shell" not in drawn(pilot.app)

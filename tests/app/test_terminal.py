@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import sys
 import termios
@@ -201,6 +202,45 @@ def test_stopped_and_continued_it_reads_keys_once_and_draws_all_again(tmp_path: 
             at, words = len(terminal.output), f"words {number} of a question"
             terminal.send(words + "\r")
             terminal.wait_for(words, "the answer", after=at)
+
+
+TAKE_TERMINAL = """\
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Makes the terminal that of the session, as a terminal window does before it starts a shell."""
+
+
+def test_ctrl_z_goes_to_the_shell_and_fg_comes_back(model: str) -> None:
+    with_shell = Terminal(Script(answer="the answer"), model)
+    command = shlex.join(with_shell.command)
+    with_shell.command = [sys.executable, "-c", TAKE_TERMINAL, "bash", "--norc", "--noprofile", "-i"]
+    with with_shell as terminal:
+        terminal.send(f"{command}\n")
+        terminal.wait_for("ready")
+        for number in range(2):
+            at = len(terminal.output)
+            terminal.send("\x1a")
+            terminal.wait_for("\x1b[?1049l", "Stopped", after=at)
+            at = len(terminal.output)
+            terminal.send(f"echo in the shell $((40 + {number}))\n")
+            terminal.wait_for(f"in the shell {40 + number}", after=at)
+            at = len(terminal.output)
+            terminal.send("fg\n")
+            terminal.wait_for("\x1b[?1049h", "Ask about code"[1:], after=at)
+            at = len(terminal.output)
+            terminal.send(f"question {number}\r")
+            terminal.wait_for(f"question {number}", "the answer", after=at)
+
+
+def test_ctrl_z_stops_nothing_where_no_shell_could_go_on(model: str) -> None:
+    with Terminal(Script(answer="the answer"), model) as terminal:
+        terminal.wait_for("ready")
+        terminal.send("\x1a")
+        terminal.wait_for("no shell to go back to")
+        terminal.send("a question\r")
+        terminal.wait_for("the answer")
 
 
 def test_a_dumb_terminal_gets_the_chat_line_by_line(model: str) -> None:
