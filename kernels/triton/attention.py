@@ -26,6 +26,7 @@ from ebbtide.kernels.triton.attention_part import (
     page_of,
     part,
     record_offsets,
+    together,
 )
 from ebbtide.kernels.triton.kv_tables import KvTable, dense_heads, require_bf16
 
@@ -80,7 +81,7 @@ def attention(
     assert work.is_contiguous() and work.numel() >= rows * slots * heads * RECORD.value
     assert work.numel() < 1 << 31 and rows * q.stride(0) < 1 << 31  # offsets are 32 bits
     group = heads // kv.heads
-    together = max(count for count in range(1, MAX_HEADS + 1) if group % count == 0)
+    heads_together = max(count for count in range(1, MAX_HEADS + 1) if group % count == 0)
     is_few = rows <= FEW_ROWS
     splits = triton.cdiv(context, SPLIT.value)
     pages_step = table.pages.stride(0) if table.pages.ndim == 2 else 0
@@ -88,7 +89,7 @@ def attention(
     sizes = (q.stride(0), pages_step, slots, table.pages.shape[-1], kv.heads, scale * math.log2(math.e))
     constants = {
         "GROUP": group,
-        "HEADS": together,
+        "HEADS": heads_together,
         "MAY_SEAL": may_seal,
         "TOKENS": kv.tokens,
         "HEAD_DIM": head_dim,
@@ -96,11 +97,11 @@ def attention(
         "enable_fp_fusion": False,
     }
     if not is_few:
-        tile = 1 if pages_step else max(1, BODY_QUERIES // together)
-        body_kernel[(triton.cdiv(rows, tile), heads // together)](
+        tile = 1 if pages_step else max(1, BODY_QUERIES // heads_together)
+        body_kernel[(triton.cdiv(rows, tile), heads // heads_together)](
             *given, *sizes, rows, ROWS=tile, **constants
         )
-    split_kernel[(splits if is_few else 1, heads // together, rows)](
+    split_kernel[(splits if is_few else 1, heads // heads_together, rows)](
         *given, *sizes, LAST=not is_few, **constants
     )
     merge_kernel[(rows, heads)](
@@ -199,7 +200,7 @@ def keep(
     tl.debug_barrier()  # all weights have been read, and records are as they were left
     if ADD:
         # What a row does not see whole is nothing to it.
-        query = tl.arange(0, triton.next_power_of_2(max(len(records) * HEADS, 2)))[None, :]
+        query = tl.arange(0, together(len(records) * HEADS))[None, :]
         for row in tl.static_range(len(records)):
             top = tl.where((query // HEADS == row) & (index >= whole[row]), EMPTY, top)
         before = tl.load(record + TOP, mask=live, other=EMPTY)

@@ -26,6 +26,12 @@ BF16 = tl.constexpr(2)
 FP8 = tl.constexpr(1)
 
 
+@triton.constexpr_function
+def together(queries: int) -> int:
+    """How many queries are worked on for that many: two at least, so that all sums have one form."""
+    return max(1 << (queries - 1).bit_length(), 2)
+
+
 @triton.jit
 def unpack(word, BYTES: tl.constexpr):
     """The values of uint32 words, in the order of their bytes: two bf16, or four E4M3 times 2^-8.
@@ -47,13 +53,9 @@ def half_float(word):
 
 
 @triton.jit
-def stack(tensors, LEAST: tl.constexpr = 1):
-    """Tensors of one shape side by side in a last dimension, filled up with zeros to a power of two that is
-    at least LEAST.
-    """
-    size: tl.constexpr = triton.next_power_of_2(max(len(tensors), LEAST))
-    for _ in tl.static_range(size - len(tensors)):
-        tensors += (tl.zeros_like(tensors[0]),)
+def stack(tensors):
+    """A power of two of tensors of one shape side by side in a last dimension."""
+    size: tl.constexpr = len(tensors)
     shape: tl.constexpr = tensors[0].shape + [size]  # noqa: RUF005 - Triton has no other way
     if size >= 8:
         tensors = pair(tensors)
@@ -75,9 +77,20 @@ def pair(tensors):
 
 
 @triton.jit
-def at_query(base, rows, QUERY: tl.constexpr, HEADS: tl.constexpr, STEP: tl.constexpr):
-    """Pointer to what query QUERY has: rows one after the other, HEADS neighbouring heads of each."""
-    return base + rows[QUERY // HEADS] + (QUERY % HEADS) * STEP
+def query_offsets(rows, query, HEADS: tl.constexpr, STEP: tl.constexpr):
+    """Offsets of what queries have, STEP apart for neighbouring heads of a row; past the last, any."""
+    offset = (query % HEADS) * STEP
+    for row in tl.static_range(len(rows)):
+        offset += tl.where(query // HEADS == row, rows[row], 0)
+    return offset
+
+
+@triton.jit
+def beside(value, SHAPE: tl.constexpr):
+    """The values of a tensor, each for all of a further, last dimension; how they are spread over threads
+    stays as it is.
+    """
+    return tl.broadcast_to(tl.reshape(value, value.shape + [1]), SHAPE)  # noqa: RUF005 - as in `stack`
 
 
 @triton.jit
@@ -166,12 +179,13 @@ def score_sums(
     TOKENS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
 ):
-    """Sums of q k, tensors f32 [4, 8, words]: for each query one for each value of a word.
+    """Sums of q k, a tensor f32 [4, 8, words, queries] for each value of a word.
 
     Warp w, group g, word i, value j are position start + 64 w + 8 g + i (4 / BYTES) + j. `rows` are offsets
     of the queries' rows from `q`.
     """
-    queries: tl.constexpr = len(rows) * HEADS
+    queries: tl.constexpr = together(len(rows) * HEADS)
+    shape: tl.constexpr = [4, 4, 8, 2 * BYTES, queries]
     per_word: tl.constexpr = 4 // BYTES
     tile: tl.constexpr = TOKENS * 2 // BYTES
     warp = tl.arange(0, 4)[:, None, None, None]
@@ -180,9 +194,11 @@ def score_sums(
     mine = is_of(page, BYTES)
     lane = tl.arange(0, 4)[None, :, None, None]
     at = (page & -2) + ((kv_head * HEAD_DIM + lane) * tile + position % tile) * BYTES
+    query = tl.arange(0, queries)[None, None, None, None, :]
+    x_at = q + query_offsets(rows, query, HEADS, HEAD_DIM) + tl.arange(0, 4)[None, :, None, None, None]
     acc = ()
-    for _ in tl.static_range(queries * per_word):
-        acc += (tl.zeros([4, 4, 8, 2 * BYTES], tl.float32),)
+    for _ in tl.static_range(per_word):
+        acc += (tl.zeros(shape, tl.float32),)
     for d in range(0, HEAD_DIM, 16):
         words = ()
         for u in tl.static_range(4):
@@ -191,15 +207,14 @@ def score_sums(
             words += (tl.load(word, mask=mine, other=0),)
         for u in tl.static_range(4):
             values = unpack(words[u], BYTES)
+            x = tl.load(x_at + (d + 4 * u))
             new = ()
-            for i in tl.static_range(queries):
-                x = tl.load(at_query(q, rows, i, HEADS, HEAD_DIM) + d + 4 * u + lane)
-                for j in tl.static_range(per_word):
-                    new += (tl.fma(x, values[j], acc[i * per_word + j]),)
+            for j in tl.static_range(per_word):
+                new += (tl.fma(x, beside(values[j], shape), acc[j]),)
             acc = new
     sums = ()
-    for i in tl.static_range(queries * per_word):
-        sums += (tl.sum(acc[i], axis=1),)
+    for j in tl.static_range(per_word):
+        sums += (tl.sum(acc[j], axis=1),)
     return sums
 
 
@@ -229,13 +244,7 @@ def put_weights(
     group = tl.arange(0, 4)[:, None, None] * 64 + tl.arange(0, 8)[None, :, None] * 8
     place = group + tl.arange(0, 2 * BYTES)[None, None, :] * per_word
     mine = is_of(page_of(pages, runs, start + group, limit, TOKENS), BYTES)
-    scores = ()
-    for i in tl.static_range(len(records) * HEADS):
-        of_words = ()
-        for j in tl.static_range(per_word):
-            of_words += (sums[i * per_word + j],)
-        scores += (stack(of_words),)
-    score = stack(scores, 2)  # [4, 8, words, values of a word, queries]
+    score = tl.permute(stack(sums), 0, 1, 2, 4, 3)  # [4, 8, words, values of a word, queries]
     place = place[:, :, :, None] + tl.arange(0, per_word)[None, None, None, :]
     seen = (mine[:, :, :, None] & (start + place <= limit))[:, :, :, :, None]
     if BYTES == 1:
@@ -263,13 +272,10 @@ def put_weights(
 
 @triton.jit
 def record_offsets(records, HEADS: tl.constexpr):
-    """Offsets of all queries' records, filled up to a power of two, and which of them are queries'."""
+    """Offsets of all queries' records, and which of them are queries'."""
     queries: tl.constexpr = len(records) * HEADS
-    query = tl.arange(0, triton.next_power_of_2(max(queries, 2)))
-    offset = (query % HEADS) * RECORD
-    for row in tl.static_range(len(records)):
-        offset += tl.where(query // HEADS == row, records[row], 0)
-    return offset, query < queries
+    query = tl.arange(0, together(queries))
+    return query_offsets(records, query, HEADS, RECORD), query < queries
 
 
 @triton.jit
@@ -288,7 +294,7 @@ def weighted_values(
     HEAD_DIM: tl.constexpr,
 ):
     """Sums of weight * value, f32 [HEAD_DIM, queries], both filled up to powers of two."""
-    queries: tl.constexpr = len(records) * HEADS
+    queries: tl.constexpr = together(len(records) * HEADS)
     per_word: tl.constexpr = 4 // BYTES
     tile: tl.constexpr = TOKENS * 2 // BYTES
     vectors: tl.constexpr = triton.next_power_of_2(HEAD_DIM) // 8
@@ -297,9 +303,14 @@ def weighted_values(
     ahead: tl.constexpr = min(length, 4 * BYTES)
     slot = tl.arange(0, slots)[:, None, None]
     vector = tl.arange(0, vectors)[None, :, None]
+    few: tl.constexpr = min(queries, max(64 // slots, 1))  # so that all threads load the same weights
+    chunks: tl.constexpr = queries // few
+    shape: tl.constexpr = [slots, vectors, 2 * BYTES, few]
+    first_of_all = tl.arange(0, few)[None, None, None, :] * chunks
+    slot_of_all = tl.arange(0, slots)[:, None, None, None] * length
     acc = ()
-    for _ in tl.static_range(queries * per_word):
-        acc += (tl.zeros([slots, vectors, 2 * BYTES], tl.float32),)
+    for _ in tl.static_range(chunks * per_word):
+        acc += (tl.zeros(shape, tl.float32),)
     for first in range(0, length, ahead):
         place = slot * length + first
         page = page_of(pages, runs, start + place, limit, TOKENS)
@@ -314,18 +325,20 @@ def weighted_values(
         for u in tl.static_range(ahead):
             values = unpack(words[u], BYTES)
             new = ()
-            for i in tl.static_range(queries):
-                weight = tl.load(at_query(work, records, i, HEADS, RECORD) + place + u)
+            for k in tl.static_range(chunks):
+                weight_at = query_offsets(records, first_of_all + k, HEADS, RECORD) + slot_of_all
+                weight = tl.load(work + weight_at + (first + u))
                 for j in tl.static_range(per_word):
-                    new += (tl.fma(weight, values[j], acc[i * per_word + j]),)
+                    new += (tl.fma(weight, beside(values[j], shape), acc[k * per_word + j]),)
             acc = new
     sums = ()
-    for i in tl.static_range(queries):
+    for k in tl.static_range(chunks):
         of_words = ()
         for j in tl.static_range(per_word):
-            of_words += (acc[i * per_word + j],)
+            of_words += (acc[k * per_word + j],)
         sums += (stack(of_words),)
-    total = tl.sum(stack(sums, 2), axis=0)  # [vectors, words, values of a word, queries]
+    total = tl.permute(stack(sums), 0, 1, 2, 4, 3, 5)  # [.., words, values of a word, few, chunks]
+    total = tl.sum(tl.reshape(total, [slots, vectors, 2 * BYTES, per_word, queries]), axis=0)
     if BYTES == 1:
         total = total * 256
-    return tl.reshape(total, [vectors * 8, triton.next_power_of_2(max(queries, 2))])
+    return tl.reshape(total, [vectors * 8, queries])

@@ -17,7 +17,9 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -255,21 +257,33 @@ def loop_body(code: str) -> Counter[str]:
     return Counter(line.split()[0] for line in max(stretches, key=len, default=[]))
 
 
-def rows(names: list[str], arches: list[int]) -> Iterator[Row]:
-    """All chosen kernels on all chosen architectures, each as soon as it is known."""
+def rows(names: list[str], arches: list[int], jobs: int) -> Iterator[Row]:
+    """All chosen kernels on all chosen architectures, in order, each as soon as it is known."""
+    chosen = [
+        place for place, case in enumerate(cases()) if not names or any(name in case.name for name in names)
+    ]
+    work = [(place, arch) for place in chosen for arch in arches]
+    if jobs == 1:
+        yield from map(row, work)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(row, work)
+
+
+def row(work: tuple[int, int]) -> Row:
+    """The row of a case, by its place among `cases`, on an architecture."""
+    place, arch = work
     with tempfile.TemporaryDirectory() as folder:
-        for case in cases():
-            if not names or any(name in case.name for name in names):
-                yield from (inspect(case, arch, Path(folder)) for arch in arches)
+        return inspect(list(cases())[place], arch, Path(folder))
 
 
-def line(row: Row) -> str:
+def line(found: Row) -> str:
     """A row as `HEADER` has its columns."""
-    per_byte = "-" if row.integer_per_plane_byte is None else f"{row.integer_per_plane_byte:.2f}"
+    per_byte = "-" if found.integer_per_plane_byte is None else f"{found.integer_per_plane_byte:.2f}"
     return (
-        f"{row.kernel:30}{row.arch:5}{row.registers:6}{row.spilled_bytes:7}{row.shared_bytes:8}"
-        f"{row.widest_load_bytes:6}{'yes' if row.flushes_denormals else 'no':>5}"
-        f"{row.loop_instructions:7}{per_byte:>7}"
+        f"{found.kernel:30}{found.arch:5}{found.registers:6}{found.spilled_bytes:7}{found.shared_bytes:8}"
+        f"{found.widest_load_bytes:6}{'yes' if found.flushes_denormals else 'no':>5}"
+        f"{found.loop_instructions:7}{per_byte:>7}"
     )
 
 
@@ -283,19 +297,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--kernel", action="append", default=[], help="only kernels whose name contains this")
     parser.add_argument("--arch", action="append", type=int, default=[], choices=ARCHITECTURES)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that compile (default 1)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     os.environ.pop("TRITON_INTERPRET", None)
     table = []
     if not options.json:
         print(HEADER)
-    for row in rows(options.kernel, options.arch or list(ARCHITECTURES)):
-        table.append(row)
+    for found in rows(options.kernel, options.arch or list(ARCHITECTURES), options.jobs):
+        table.append(found)
         if not options.json:
-            print(line(row), flush=True)
+            print(line(found), flush=True)
     if options.json:
-        print(json.dumps([asdict(row) for row in table], indent=1))
-    return int(any(row.spilled_bytes or row.flushes_denormals for row in table))
+        print(json.dumps([asdict(found) for found in table], indent=1))
+    return int(any(found.spilled_bytes or found.flushes_denormals for found in table))
 
 
 if __name__ == "__main__":
