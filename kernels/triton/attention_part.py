@@ -300,7 +300,7 @@ def weighted_values(
     vectors: tl.constexpr = triton.next_power_of_2(HEAD_DIM) // 8
     slots: tl.constexpr = 128 // vectors
     length: tl.constexpr = SPLIT // slots
-    ahead: tl.constexpr = min(length, 4 * BYTES)
+    ahead: tl.constexpr = min(length, 4)
     slot = tl.arange(0, slots)[:, None, None]
     vector = tl.arange(0, vectors)[None, :, None]
     few: tl.constexpr = min(queries, max(64 // slots, 1))  # so that all threads load the same weights
