@@ -216,7 +216,7 @@ class ChatScreen(Screen[None]):
         from ebbtide.app.screens.text_page import TextPage  # after the first paint
         from ebbtide.app.slash.help_text import help_text
 
-        self.app.push_screen(TextPage("Help", lambda width: help_text(self.registry, width)))
+        self.app.push_screen(TextPage(lambda width: help_text(self.registry, width)))
 
     async def copy(self, text: str) -> None:
         """Copy and say what is known about it."""

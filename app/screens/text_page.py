@@ -21,7 +21,7 @@ AROUND = 5
 
 class TextPage(ModalScreen[None]):
     """Esc, F1 or Enter closes it, and q as the first letter. Other text that is typed reaches the prompt,
-    which stays in view where there is room. `text_for` makes the text for a width in cells.
+    which stays in view where there is room. `text` may be made for a width in cells.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -31,9 +31,9 @@ class TextPage(ModalScreen[None]):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"page--title"}
 
-    def __init__(self, title: str, text_for: Callable[[int], str]) -> None:
+    def __init__(self, text: str | Callable[[int], str], title: str = "Help") -> None:
         super().__init__()
-        self._title, self._text_for = title, text_for
+        self._text, self._title = text, title
         self._has_typed = False
 
     def compose(self) -> ComposeResult:
@@ -47,10 +47,11 @@ class TextPage(ModalScreen[None]):
         leave_prompt_in_view(self, event.size.height)
         page = self.query_one("#page")
         width = min(event.size.width, MOST_CELLS) - AROUND
+        text = self._text if isinstance(self._text, str) else self._text(width)
         style = self.get_visual_style("page--title")
         lines = [
             Content(line) if not line or line.startswith(" ") else Content.styled(line, style)
-            for line in self._text_for(width).split("\n")
+            for line in text.split("\n")
         ]
         page.query_one(Static).update(Content("\n").join(lines))
 
