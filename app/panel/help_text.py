@@ -1,5 +1,7 @@
 """The keys of the full panel, and what its words mean."""
 
+import textwrap
+
 KEYS = (
     ("Arrows, h k l", "choose an expert; a click does too"),
     ("z", "enlarge the map, or show all of it"),
@@ -25,14 +27,19 @@ WORDS = (
     ("moved", "bytes read into memory a second"),
 )
 COLUMN = 18
+LEAST_WORDS = 20
+"""Cells that an explanation needs beside its word; narrower, it stands below."""
 
 
-def panel_help(can_act: bool) -> str:
-    """Plain text in two columns; lines that are not indented are titles."""
+def panel_help(can_act: bool, width: int) -> str:
+    """Plain text for `width` cells; lines that are not indented are titles."""
     keys = [*KEYS[:2], *ACTING, *KEYS[2:]] if can_act else KEYS
-    rows = ["Keys", *map(_row, keys), "", "Words", *map(_row, WORDS)]
-    return "\n".join(rows)
+    parts = ["Keys", *(_row(*pair, width) for pair in keys)]
+    return "\n".join([*parts, "", "Words", *(_row(*pair, width) for pair in WORDS)])
 
 
-def _row(pair: tuple[str, str]) -> str:
-    return f"  {pair[0]:<{COLUMN}} {pair[1]}"
+def _row(left: str, right: str, width: int) -> str:
+    beside = width - COLUMN - 3 >= LEAST_WORDS
+    begin = f"  {left:<{COLUMN}} " if beside else f"  {left}\n    "
+    rest = " " * (COLUMN + 3) if beside else "    "
+    return begin + f"\n{rest}".join(textwrap.wrap(right, max(width - len(rest), 1)))

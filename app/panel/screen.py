@@ -156,7 +156,9 @@ class MemoryScreen(Inked, Screen[None]):
         """Keys and words of the panel, over it."""
         from ebbtide.app.screens.text_page import TextPage
 
-        self.app.push_screen(TextPage(panel_help(self._send is not None)))
+        self.app.push_screen(
+            TextPage("Memory panel", lambda width: panel_help(self._send is not None, width))
+        )
 
     def action_move(self, down: int, right: int) -> None:
         residency, place = self._feed.residency, self._map.place

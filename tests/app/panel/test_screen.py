@@ -12,6 +12,7 @@ from ebbtide.app.panel.canvas import Cells
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import Place
+from ebbtide.app.panel.help_text import panel_help
 from ebbtide.engine.messages import Evict, Pin
 from tests.helpers.panel_host import PanelHost
 from tests.helpers.panel_states import MIB, decision, feed, loaded, machine, residency
@@ -198,6 +199,12 @@ async def test_the_panel_has_its_own_list_of_keys(key: str, read_only: bool) -> 
         await pilot.press("escape")
         await pilot.pause()
         assert "experts in memory" in host(pilot).text() and not host(pilot).closed
+
+
+@pytest.mark.parametrize("width", [10, 30, 60, 91])
+def test_the_list_of_keys_fits_its_width(width: int) -> None:
+    lines = panel_help(True, width).split("\n")
+    assert lines[0] == "Keys" and all(len(line) <= max(width, 24) for line in lines)
 
 
 async def test_a_small_screen_has_figures_and_says_how_to_leave() -> None:
