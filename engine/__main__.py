@@ -112,13 +112,16 @@ def run() -> None:
     from ebbtide.engine.counting import Counter
     from ebbtide.engine.hub import Hub
     from ebbtide.engine.loop import Engine
-    from ebbtide.engine.observer import Observer
+    from ebbtide.engine.observer import Observer, look_at_machine
 
     hub = Hub(pipe)
     endpoint = _open_endpoint(hub, inbox)
     inbox.counter = Counter(hub.emit)
     with contextlib.suppress(BrokenPipeError):  # the app went away in the middle of an event
-        run_to_the_end(Engine(hub.emit, inbox, Observer(hub.emit).set_rate, inbox.counter))
+        # The observer asks the engine for its card, and the engine tells the observer who looks.
+        observer = Observer(hub.emit, lambda: look_at_machine(engine.card))
+        engine = Engine(hub.emit, inbox, observer.set_rate, inbox.counter)
+        run_to_the_end(engine)
     if endpoint is not None:
         endpoint.close()
 

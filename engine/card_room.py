@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from ebbtide.engine.device.card_memory import CardMemory
 from ebbtide.engine.device.place import Place
 from ebbtide.engine.device.staging import SLOTS, StagingRing
 from ebbtide.engine.device.tensors import PIECE_BYTES, SHARED_BYTES
@@ -116,6 +117,10 @@ class CardRoom:
             return None
         self._peak_bytes = max(self._peak_bytes, own)
         return self._peak_bytes
+
+    def card(self) -> tuple[str, CardMemory]:
+        """See `Room.card`."""
+        return self._place.card.name, self._place.memory_now()
 
     def close(self) -> None:
         """See `Room.close`."""

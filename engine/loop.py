@@ -10,6 +10,7 @@ from typing import Protocol
 from ebbtide.engine import messages as m
 from ebbtide.engine.answer import Answerer
 from ebbtide.engine.counting import Counter
+from ebbtide.engine.device.card_memory import CardMemory
 from ebbtide.engine.device.faults import card_fault
 from ebbtide.engine.errors import ContextError, EbbtideError, UsageError
 from ebbtide.engine.hands import by_hand
@@ -61,6 +62,11 @@ class Engine:
         self._arrived: deque[m.Command | None] = deque()
         self._warming: Warming | None = None
         self._trades: Trades | None = None
+
+    def card(self) -> tuple[str, CardMemory] | None:
+        """Name and memory of the card that the model is on; None = on none. For any thread."""
+        runtime = self._runtime
+        return runtime.room.card() if runtime is not None else None
 
     def run(self) -> None:
         """Work until `Shutdown` or the end of the commands."""

@@ -256,6 +256,13 @@ class Machine(msgspec.Struct, frozen=True, tag="machine"):
     total_bytes: int | None = None
     cgroup_limit_bytes: int | None = None
     cgroup_usage_bytes: int | None = None
+    card: str = ""
+    """Name of the card that the model is on; empty = it is in this process's memory."""
+    card_own_bytes: int | None = None
+    """What the driver says that the engine's process holds of the card."""
+    card_free_bytes: int | None = None
+    card_total_bytes: int | None = None
+    """Free and total are of the whole card, other programs included."""
 
 
 class Decision(msgspec.Struct, frozen=True, tag="decision"):

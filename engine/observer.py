@@ -6,16 +6,22 @@ from collections.abc import Callable
 
 import psutil
 
+from ebbtide.engine.device.card_memory import CardMemory
+from ebbtide.engine.device.driver import DriverError
 from ebbtide.engine.memory.observed import observe
 from ebbtide.engine.messages import Machine
 
 INTERVAL_S = 1.0
 
 
-def look_at_machine() -> Machine:
-    """All figures now."""
+FindCard = Callable[[], tuple[str, CardMemory] | None]
+
+
+def look_at_machine(find_card: FindCard = lambda: None) -> Machine:
+    """All figures now; `find_card` tells name and memory of the card that the model is on."""
     seen = observe()
     cgroup = seen.cgroup
+    name, card = _card(find_card)
     return Machine(
         process_bytes=seen.process_bytes,
         process_swap_bytes=seen.process_swap_bytes,
@@ -24,7 +30,19 @@ def look_at_machine() -> Machine:
         total_bytes=seen.total_bytes,
         cgroup_limit_bytes=cgroup.limit_bytes if cgroup is not None else None,
         cgroup_usage_bytes=cgroup.usage_bytes if cgroup is not None else None,
+        card=name,
+        card_own_bytes=card.own_bytes if card is not None else None,
+        card_free_bytes=card.free_bytes if card is not None else None,
+        card_total_bytes=card.total_bytes if card is not None else None,
     )
+
+
+def _card(find: FindCard) -> tuple[str, CardMemory | None]:
+    """A card that is closed or lost meanwhile has no figures: the step thread says what that means."""
+    try:
+        return find() or ("", None)
+    except DriverError:
+        return "", None
 
 
 def _resident_bytes(pid: int) -> int | None:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ebbtide.engine.device.card_memory import CardMemory
 from ebbtide.engine.memory.mover import Mover, Moves
 from ebbtide.engine.memory.observed import observe, process_peak_bytes
 from ebbtide.engine.memory.pager import Pager
@@ -60,6 +61,10 @@ class Room(Protocol):
 
     def peak_bytes(self) -> int | None:
         """The most memory that was held, as the system or the driver says; None = it does not."""
+        ...
+
+    def card(self) -> tuple[str, CardMemory] | None:
+        """Name and memory of the card that it is on; None = on none. May be asked by any thread."""
         ...
 
     @property
@@ -132,6 +137,9 @@ class HostRoom:
     def peak_bytes(self) -> int | None:
         """See `Room.peak_bytes`."""
         return process_peak_bytes()
+
+    def card(self) -> None:
+        """See `Room.card`."""
 
     def close(self) -> None:
         """See `Room.close`: the memory goes with the last reference."""

@@ -10,7 +10,11 @@ HATCH = "\N{BOX DRAWINGS LIGHT DIAGONAL UPPER RIGHT TO LOWER LEFT}"
 
 
 class ProcessAccount(NamedTuple):
-    """What the system counts as the engine's, split: process = ledger + spare + runtime - untouched."""
+    """What is counted as the engine's, split: process = ledger + spare + runtime - untouched.
+
+    On a card the driver counts, elsewhere the system. Where the driver does not tell programs apart, it is
+    all that is taken of the card (`with_others`), and runtime is theirs too.
+    """
 
     process_bytes: int
     ledger_bytes: int
@@ -20,22 +24,38 @@ class ProcessAccount(NamedTuple):
     """Interpreter, libraries and their buffers: all that the ledger does not know."""
     untouched_bytes: int
     """Reserved in the ledger, but never written to and so not counted by the system."""
+    with_others: bool = False
 
 
 def process_account(memory: Memory, machine: Machine | None, spare_bytes: int) -> ProcessAccount | None:
     """None until the system has said how large the process is."""
-    if machine is None or machine.process_bytes is None:
+    counted, with_others = _counted(machine)
+    if counted is None:
         return None
     ledger = memory.budget_bytes - memory.free_bytes
-    beyond = machine.process_bytes - ledger
+    beyond = counted - ledger
     spare = min(spare_bytes, max(beyond, 0))
-    return ProcessAccount(machine.process_bytes, ledger, spare, max(beyond - spare, 0), max(-beyond, 0))
+    return ProcessAccount(counted, ledger, spare, max(beyond - spare, 0), max(-beyond, 0), with_others)
+
+
+def _counted(machine: Machine | None) -> tuple[int | None, bool]:
+    """(bytes of the engine where the model is, whether others' are in them)."""
+    if machine is None:
+        return None, False
+    if not machine.card:
+        return machine.process_bytes, False
+    if machine.card_own_bytes is not None:
+        return machine.card_own_bytes, False
+    if machine.card_total_bytes is None or machine.card_free_bytes is None:
+        return None, False
+    return machine.card_total_bytes - machine.card_free_bytes, True
 
 
 def engine_parts(memory: Memory, account: ProcessAccount | None) -> list[MemoryPart]:
     """The budget's parts, and beside it the runtime; free last."""
     *used, free = memory_parts(memory)
-    runtime = MemoryPart("runtime", HATCH, "runtime", account.runtime_bytes if account is not None else 0)
+    word = "others" if account is not None and account.with_others else "runtime"
+    runtime = MemoryPart("runtime", HATCH, word, account.runtime_bytes if account is not None else 0)
     return [*used, runtime, free]
 
 
@@ -50,4 +70,22 @@ def machine_parts(machine: Machine | None) -> list[MemoryPart]:
         MemoryPart("app", "░", "app", app),
         MemoryPart("other", HATCH, "other programs", other),
         MemoryPart("free", "·", "free", machine.available_bytes),
+    ]
+
+
+def card_parts(machine: Machine | None) -> list[MemoryPart]:
+    """All memory of the card that the model is on: ebbtide + others + free = total. Empty without a card, or
+    where nobody says how much is free.
+    """
+    if machine is None or machine.card_total_bytes is None or machine.card_free_bytes is None:
+        return []
+    taken = machine.card_total_bytes - machine.card_free_bytes
+    free = MemoryPart("free", "·", "free", machine.card_free_bytes)
+    if machine.card_own_bytes is None:
+        return [MemoryPart("other", HATCH, "taken", taken), free]
+    own = min(machine.card_own_bytes, taken)
+    return [
+        MemoryPart("engine", "▓", "ebbtide", own),
+        MemoryPart("other", HATCH, "other programs", taken - own),
+        free,
     ]

@@ -3,11 +3,18 @@
 from typing import NamedTuple
 
 from ebbtide.app.chat_text import MemoryPart, memory_parts
-from ebbtide.app.panel.accounts import ProcessAccount, engine_parts, machine_parts, process_account
+from ebbtide.app.panel.accounts import (
+    ProcessAccount,
+    card_parts,
+    engine_parts,
+    machine_parts,
+    process_account,
+)
 from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.cell import LABEL, NONE, Row, blank, fill, text
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.numbers import size, together
+from ebbtide.app.safe_text import safe_line
 from ebbtide.app.widgets.memory_bar import bar_cells
 from ebbtide.engine.messages import Memory
 from ebbtide.engine.sizes import in_unit, unit_for
@@ -78,6 +85,15 @@ class Bars(Canvas):
     def _shown(self, engine: EngineMemory, width: int) -> list[Row]:
         raise NotImplementedError
 
+    @property
+    def on_card(self) -> bool:
+        machine = self._feed.machine
+        return machine is not None and bool(machine.card)
+
+    def update(self) -> None:
+        self.set_class(self.on_card, "-card")  # which has a row of its own
+        super().update()
+
     def _account(self) -> ProcessAccount | None:
         """The process as the ledger and the system see it; None until both have said something."""
         memory, residency = self._feed.memory, self._feed.residency
@@ -86,7 +102,9 @@ class Bars(Canvas):
 
 
 class MemoryBars(Bars):
-    """Four rows: the engine's bar, its legend, the machine's bar with legend, and how they reconcile."""
+    """Four rows: the engine's bar, its legend, the machine's bar with legend, and how they reconcile; on a
+    card, its own bar is a fifth.
+    """
 
     def _shown(self, engine: EngineMemory, width: int) -> list[Row]:
         total = text(f"  {engine.used} of {engine.whole} {engine.unit}")
@@ -94,6 +112,7 @@ class MemoryBars(Bars):
         return [
             [*text("memory".ljust(NAME_CELLS), LABEL), *bar, *total],
             *self._names(engine, width),
+            *self._card(width),
             self._machine(width),
             self._reconciled(width),
         ]
@@ -111,14 +130,31 @@ class MemoryBars(Bars):
         parts, figures = engine.parts, engine.figures
         return [legend(parts[:half], figures[:half], 1), legend(parts[half:], figures[half:], 1)]
 
+    def _card(self, width: int) -> list[Row]:
+        """The whole card, where the model is on one."""
+        machine = self._feed.machine
+        if machine is None or not machine.card:
+            return []
+        parts = card_parts(machine)
+        name = f"{safe_line(machine.card)} "
+        if not parts:
+            return [text(f"{'card':{NAME_CELLS}}{name}, nobody says how much is free", LABEL)[:width]]
+        return [self._whole("card", parts, width, name)]
+
     def _machine(self, width: int) -> Row:
         parts = machine_parts(self._feed.machine)
         if not parts:
             return text("RAM     not known yet", LABEL)
+        return self._whole("RAM", parts, width)
+
+    @staticmethod
+    def _whole(title: str, parts: list[MemoryPart], width: int, name: str = "") -> Row:
+        """All of a memory in a row: its bar, and legend or at least what is free."""
         total_bytes = sum(part.nbytes for part in parts)
         unit_bytes, unit, digits = unit_for(total_bytes)
         figures = together([part.nbytes for part in parts], total_bytes, unit_bytes, digits)[:-1]
         names = [
+            *text(name, LABEL),
             *legend(parts, figures),
             *text(f"  of {in_unit(total_bytes, unit_bytes, digits)} {unit}"),
         ]
@@ -126,15 +162,15 @@ class MemoryBars(Bars):
         if room < LEAST_BAR:
             free = parts[-1]
             names = text(
-                f"  {in_unit(free.nbytes, unit_bytes, digits)} of "
+                f"  {name}{in_unit(free.nbytes, unit_bytes, digits)} of "
                 f"{in_unit(total_bytes, unit_bytes, digits)} {unit} free"
             )
             room = width - NAME_CELLS - len(names)
-            return [*text("RAM".ljust(NAME_CELLS), LABEL), *stacked(parts, room), *names]
-        return [*text("RAM".ljust(NAME_CELLS), LABEL), *stacked(parts, room), *blank(2), *names]
+            return [*text(title.ljust(NAME_CELLS), LABEL), *stacked(parts, room), *names]
+        return [*text(title.ljust(NAME_CELLS), LABEL), *stacked(parts, room), *blank(2), *names]
 
     def _reconciled(self, width: int) -> Row:
-        """The system's figure for the process, as a sum of ours."""
+        """The system's figure for the process, or the driver's, as a sum of ours."""
         machine, account = self._feed.machine, self._account()
         if account is None or machine is None:
             return []
@@ -146,12 +182,14 @@ class MemoryBars(Bars):
         words = f"{shown} {unit} = {in_use} in use"
         if account.spare_bytes:
             words += f" + {spare} kept free"
-        words += f" - {missing} not touched yet" if untouched else f" + {runtime} runtime"
+        beyond = "others and runtime" if account.with_others else "runtime"
+        words += f" - {missing} not touched yet" if untouched else f" + {runtime} {beyond}"
         if machine.process_swap_bytes:
             words += f"; {size(machine.process_swap_bytes)} swapped out"
         if machine.cgroup_limit_bytes is not None:
             words += f"; cgroup {size(machine.cgroup_usage_bytes)} of {size(machine.cgroup_limit_bytes)}"
-        return text("process".ljust(NAME_CELLS) + words, LABEL)[:width]
+        title = "process" if not machine.card else "on card"
+        return text(title.ljust(NAME_CELLS) + words, LABEL)[:width]
 
 
 class SideBars(Bars):
@@ -169,10 +207,11 @@ class SideBars(Bars):
             rows.append(row)
         rows += [[] for _ in range(4 - len(rows))]
         rows.append(text(f"{engine.used} of {engine.whole} {engine.unit} in use", LABEL))
-        machine = machine_parts(self._feed.machine)
-        if machine:
-            total = sum(part.nbytes for part in machine)
-            ram_bytes, ram_unit, ram_digits = unit_for(total)
-            free = in_unit(machine[-1].nbytes, ram_bytes, ram_digits)
-            rows.append(text(f"RAM {free} of {in_unit(total, ram_bytes, ram_digits)} {ram_unit} free", LABEL))
+        machine = self._feed.machine
+        for name, whole in (("card", card_parts(machine)), ("RAM", machine_parts(machine))):
+            if whole:
+                total = sum(part.nbytes for part in whole)
+                unit_bytes, unit, digits = unit_for(total)
+                free = in_unit(whole[-1].nbytes, unit_bytes, digits)
+                rows.append(text(f"{name} {free} of {in_unit(total, unit_bytes, digits)} {unit} free", LABEL))
         return rows

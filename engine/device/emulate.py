@@ -1,8 +1,9 @@
 """`--emulate vram=8GB,pcie=12GB/s`: a large card as a smaller one, or in a slower slot."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ebbtide.engine.device.card_memory import CardMemory
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.budget import parse_bytes
 
@@ -33,6 +34,15 @@ class Emulation:
     def free_bytes(self, total: int, free: int) -> int:
         """What is free of a card of which so much is: as if another program held what it does not have."""
         return max(0, free - (total - self.card_bytes(total)))
+
+    def seen(self, memory: CardMemory) -> CardMemory:
+        """The card's figures as they count."""
+        free = memory.free_bytes
+        return replace(
+            memory,
+            total_bytes=self.card_bytes(memory.total_bytes),
+            free_bytes=None if free is None else self.free_bytes(memory.total_bytes, free),
+        )
 
     def least_seconds(self, nbytes: int) -> float:
         """How long a copy of `nbytes` has to take at least."""

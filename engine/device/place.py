@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ebbtide.engine.device.card import CudaCard
-from ebbtide.engine.device.card_memory import card_memory
+from ebbtide.engine.device.card_memory import CardMemory, card_memory
 from ebbtide.engine.device.choice import choose_device
 from ebbtide.engine.device.driver import Card, CudaDriver
 from ebbtide.engine.device.emulate import Emulation
@@ -32,6 +32,8 @@ class Place:
     """What the driver and torch hold already on behalf of this process; 0 where nobody says."""
     own_bytes: Callable[[], int | None]
     """What the driver says that this process holds now."""
+    memory_now: Callable[[], CardMemory]
+    """Of the whole card; may be asked by any thread."""
     notice: str
 
     @property
@@ -65,14 +67,24 @@ def emulated(place: Place, emulation: Emulation) -> Place:
         place.lanes.pace(emulation.least_seconds, place.side)
     free = emulation.free_bytes(place.total_bytes, place.free_bytes)
     notice = " ".join(part for part in (emulation.sentence, place.notice) if part)
-    return replace(place, total_bytes=emulation.card_bytes(place.total_bytes), free_bytes=free, notice=notice)
+    return replace(
+        place,
+        total_bytes=emulation.card_bytes(place.total_bytes),
+        free_bytes=free,
+        memory_now=lambda: emulation.seen(place.memory_now()),
+        notice=notice,
+    )
 
 
 def open_place(card: Card, driver: CudaDriver, side: "TorchSide", nvml: Nvml, notice: str = "") -> Place:
     """The parts of a card whose context is this thread's. Raises FitError where its memory is unknown."""
     from ebbtide.engine.device.tensors import TensorMemory
 
-    memory = card_memory(card, nvml.memory(card.uuid), driver.memory)
+    def memory_now() -> CardMemory:
+        driver.attach()
+        return card_memory(card, nvml.memory(card.uuid), driver.memory)
+
+    memory = memory_now()
     if memory.free_bytes is None:
         raise FitError(
             f"Nobody says how much memory of {card.name} is free.",
@@ -88,6 +100,7 @@ def open_place(card: Card, driver: CudaDriver, side: "TorchSide", nvml: Nvml, no
         free_bytes=memory.free_bytes,
         overhead_bytes=memory.own_bytes or 0,
         own_bytes=lambda: nvml.memory(card.uuid).own_bytes,
+        memory_now=memory_now,
         notice=" ".join(part for part in (notice, memory.notice) if part),
     )
 

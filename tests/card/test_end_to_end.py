@@ -1,6 +1,7 @@
 """Tiny models through everything that runs on a card: the driver's door, late queues, Triton's kernels."""
 
 import math
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime.interpreter import GridExecutor
 
 from ebbtide.engine import messages as m
+from ebbtide.engine.device.card_memory import CardMemory
+from ebbtide.engine.device.driver import DriverError
+from ebbtide.engine.loop import Engine
 from ebbtide.engine.memory.provenance import Lane, Provenance
+from ebbtide.engine.observer import look_at_machine
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import teacher_forced
 from tests.helpers.float_reference import FloatReference
 from tests.helpers.host_card import HostCard
-from tests.helpers.in_process import generate, load, of, run
+from tests.helpers.in_process import Script, generate, load, of, run
 from tests.helpers.tiny_models import Family, write_tiny
 
 SIZES: dict[str, Any] = {
@@ -188,3 +193,36 @@ def test_kernels_are_compiled_before_somebody_waits(
     assert runtime.pager is not None and runtime.pager.misses == 0 and not runtime.pager.uses().any()
     runtime.fast.check_integrity()
     runtime.close()
+
+
+def test_who_watches_sees_the_cards_memory_from_a_thread_of_its_own(tmp_path: Path, card: HostCard) -> None:
+    seen: list[m.Machine] = []
+
+    def emit(event: m.Event) -> None:
+        if isinstance(event, m.Finished):
+            observer = threading.Thread(target=lambda: seen.append(look_at_machine(engine.card)))
+            observer.start()
+            observer.join()
+
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", **SIZES)
+    engine = Engine(emit, Script(load(path, pack="no"), generate(text="def(", max_tokens=1)))
+    assert engine.card() is None
+    engine.run()
+    (machine,) = seen
+    found = card.places[0].card
+    assert machine.card == found.name and machine.card_total_bytes == found.total_bytes
+    assert machine.card_free_bytes is not None and 0 < machine.card_free_bytes < found.total_bytes
+    assert machine.card_own_bytes is None, "this driver has no list of programs"
+    assert machine.process_bytes is not None
+
+
+def test_a_card_that_is_lost_has_no_figures(card: HostCard) -> None:
+    place, _ = card.find("auto")
+    assert place is not None
+
+    def find() -> tuple[str, CardMemory]:
+        raise DriverError("the context is gone", 201)
+
+    machine = look_at_machine(find)
+    assert machine.card == "" and machine.card_free_bytes is None and machine.process_bytes is not None
+    place.close()

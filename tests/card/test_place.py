@@ -95,6 +95,9 @@ def test_an_emulated_card_is_smaller_and_says_so(library: FakeCuda) -> None:
     assert found.notice.startswith("Emulated: 6.44")
     # 12 GiB of which 1 is taken, as if 6 more were; less a sixteenth of what it is said to have.
     assert found.room_bytes == 5 * GIB - 6 * GIB // 16
+    real, seen = whole.memory_now(), found.memory_now()
+    assert (real.total_bytes, seen.total_bytes) == (12 * GIB, 6 * GIB)
+    assert real.free_bytes is not None and seen.free_bytes == real.free_bytes - 6 * GIB
     assert isinstance(found.side, HostSide)
     found.lanes.upload(found.lanes.pinned(64), found.lanes.device(64), 64)
     found.lanes.copied().wait()

@@ -4,6 +4,8 @@ import struct
 from collections.abc import Callable, Collection
 from typing import Any
 
+import msgspec
+
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.engine.messages import Decision, Loaded, Machine, Memory, Residency, Snapshot
 
@@ -58,6 +60,17 @@ def machine(**fields: int) -> Machine:
         "total_bytes": 16000 * MIB,
     }
     return Machine(**(figures | fields))
+
+
+def on_card(**fields: Any) -> Machine:
+    """The model is on a card of 10,000 MiB, of which others have 2,000 and ebbtide 350."""
+    figures: dict[str, Any] = {
+        "card": "RTX 3060",
+        "card_own_bytes": 350 * MIB,
+        "card_free_bytes": 7650 * MIB,
+        "card_total_bytes": 10000 * MIB,
+    }
+    return msgspec.structs.replace(machine(), **(figures | fields))
 
 
 def snapshot(tokens: int, hits: int, misses: int, moved: int, request_id: int = 1) -> Snapshot:

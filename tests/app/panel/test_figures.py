@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ebbtide.app.panel.accounts import engine_parts, machine_parts, process_account
+from ebbtide.app.panel.accounts import card_parts, engine_parts, machine_parts, process_account
 from ebbtide.app.panel.grid import Place
 from ebbtide.app.panel.inventory import facts, width_classes
 from ebbtide.app.panel.traces import SECONDS, Recorder
 from ebbtide.engine.messages import Machine
-from tests.helpers.panel_states import MIB, machine, memory, residency, snapshot
+from tests.helpers.panel_states import MIB, machine, memory, on_card, residency, snapshot
 
 
 def test_rates_come_from_differences() -> None:
@@ -74,6 +74,30 @@ def test_the_bars_add_up() -> None:
     assert sum(parts.values()) == 300 * MIB + parts["runtime"]
     assert parts["runtime"] == (400 - 270 - 5) * MIB
     assert sum(part.nbytes for part in machine_parts(machine())) == 16000 * MIB
+
+
+def test_on_a_card_the_driver_counts() -> None:
+    """The process's ordinary memory is not what the budget is about there."""
+    account = process_account(memory(), on_card(), 5 * MIB)
+    assert account is not None and not account.with_others
+    assert account.process_bytes == 350 * MIB and account.runtime_bytes == (350 - 270 - 5) * MIB
+    sizes = {part.word: part.nbytes // MIB for part in card_parts(on_card())}
+    assert sizes == {"ebbtide": 350, "other programs": 2000, "free": 7650}
+    assert machine_parts(on_card()) == machine_parts(machine())
+
+
+def test_a_driver_that_does_not_tell_programs_apart() -> None:
+    shared = on_card(card_own_bytes=None)
+    account = process_account(memory(), shared, 0)
+    assert account is not None and account.with_others and account.process_bytes == 2350 * MIB
+    assert engine_parts(memory(), account)[-2].word == "others"
+    assert {part.word: part.nbytes // MIB for part in card_parts(shared)} == {"taken": 2350, "free": 7650}
+
+
+def test_a_card_of_which_nobody_says_how_much_is_free() -> None:
+    silent = on_card(card_own_bytes=None, card_free_bytes=None)
+    assert process_account(memory(), silent, 0) is None
+    assert card_parts(silent) == card_parts(machine()) == []
 
 
 def test_what_the_system_does_not_say_is_no_number() -> None:

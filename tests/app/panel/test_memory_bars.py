@@ -37,3 +37,22 @@ def test_a_dead_engine_holds_nothing(kind: type[Bars]) -> None:
     other = panel_states.feed()
     other.end()  # as `ebbtide top` hears of it
     assert drawn(kind(other)) == "The engine has ended: no memory is in use."
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_on_a_card_its_memory_is_shown_beside_the_machines(width: int) -> None:
+    feed = panel_states.feed()
+    feed.take(panel_states.on_card())
+    wide, side = drawn(MemoryBars(feed), width), drawn(SideBars(feed), 34)
+    assert "RTX 3060" in wide and "7,650" in wide and "free" in wide and "RAM" in wide
+    assert "on card 350 MiB = 270 in use + 5 kept free + 75 runtime" in wide
+    assert "process" not in wide and "runtime 75" in wide
+    assert ("other programs 2,000" in wide) == (width == 120)
+    assert "card 7,650 of 10,000 MiB free" in side and "RAM 8.8 of 15.6 GiB free" in side
+
+
+def test_a_card_that_nobody_can_ask_says_so() -> None:
+    feed = panel_states.feed()
+    feed.take(panel_states.on_card(card="\x1b[31mRTX", card_own_bytes=None, card_free_bytes=None))
+    wide = drawn(MemoryBars(feed), 100)
+    assert "[31mRTX" in wide and "nobody says how much is free" in wide and "\x1b" not in wide
