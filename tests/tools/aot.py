@@ -23,6 +23,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a script: find `tests`
+
+from tests.tools.sum_orders import sum_orders
+
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 TYPES = {
     "*fp32": "x arranged out bias hidden pair weights weight q k v work cos sin w scores gate_up",
@@ -82,8 +86,8 @@ class Row:
     flushes_denormals: bool
     loop_instructions: int
     integer_per_plane_byte: float | None
-    sum_layouts: tuple[str, ...]
-    """How the values of sums across threads are spread over them: what decides the order of such a sum."""
+    sum_orders: tuple[str, ...]
+    """The orders of its sums across threads."""
 
 
 def cases() -> Iterator[Case]:
@@ -228,15 +232,8 @@ def inspect(case: Case, arch: int, folder: Path) -> Row:
         bool(re.search(r"(?<!ex2\.approx)\.ftz", result.asm["ptx"])),
         sum(body.values()),
         round(integer / case.plane_bytes, 2) if case.plane_bytes else None,
-        sum_layouts(result.asm["ttgir"]),
+        sum_orders(result.asm["ttgir"]),
     )
-
-
-def sum_layouts(intermediate: str) -> tuple[str, ...]:
-    """Layouts of the operands of all reductions, written out."""
-    named = dict(re.findall(r"^(#\w+) = (.*)$", intermediate, re.MULTILINE))
-    used = re.findall(r"\}\)\s*:\s*\(tensor<\w+, (#\w+)>", intermediate)
-    return tuple(sorted({named[name] for name in used}))
 
 
 def loop_body(code: str) -> Counter[str]:
