@@ -107,8 +107,8 @@ class ExpertMap(Tiles):
         room = max((width - LABEL_CELLS - 1) // grid.cell_width, 1)
         rows = max(height - 1, 1) if grid.rows > height else height
         x, y = grid.locate(self.place) if self.place is not None else (LABEL_CELLS, 0)
-        expert = (x - LABEL_CELLS) // grid.cell_width
-        left = window(grid.experts, room, expert, self._corner[0])
+        at, across = ((cells - LABEL_CELLS) // grid.cell_width for cells in (x, grid.width))
+        left = window(across, room, at, self._corner[0])
         top = window(grid.rows, rows, y, self._corner[1])
         self._corner = (left, top)
         return View(top, left, rows, room)
@@ -118,10 +118,12 @@ class ExpertMap(Tiles):
         view = self._view(grid, width, height)
         begin = LABEL_CELLS + view.left * grid.cell_width
         room = view.cells * grid.cell_width
-        before, after = view.left > 0, view.left + view.cells < grid.experts
+        before, after = view.left > 0, begin + room < grid.width
         rows = []
         for row in whole[view.top : view.top + view.rows]:
-            label = [*row[: LABEL_CELLS - 1], *text(LEFT if before else " ", LABEL)]
+            label = row[:LABEL_CELLS]
+            if before and label[-1:] == text(" ", LABEL):  # a long label has no room for it
+                label = [*label[:-1], *text(LEFT, LABEL)]
             part = row[begin : begin + room]
             rows.append([*label, *part, *blank(room - len(part)), *text(RIGHT if after else " ", LABEL)])
         if grid.rows > view.rows and len(rows) < height:
@@ -131,8 +133,9 @@ class ExpertMap(Tiles):
     @staticmethod
     def _beyond(view: View, grid: Grid) -> Row:
         """How many layers are above and below."""
-        above, below = view.top, max(grid.rows - view.top - view.rows, 0)
-        parts = [f"{mark} {count} more" for mark, count in ((UP, above), (DOWN, below)) if count]
+        a_row = grid.layers_per_row
+        above, below = view.top * a_row, max(grid.layers - (view.top + view.rows) * a_row, 0)
+        parts = [f"{mark} {count:,} more layers" for mark, count in ((UP, above), (DOWN, below)) if count]
         return text("   ".join(parts), LABEL)
 
     def on_click(self, event: Click) -> None:

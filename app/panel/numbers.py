@@ -19,7 +19,7 @@ def speed(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    return DASH if value is None else f"{value:.0%}".replace("%", " %")
+    return DASH if value is None else f"{value:.0%}"
 
 
 def size(value: float | None) -> str:

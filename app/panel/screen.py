@@ -157,7 +157,7 @@ class MemoryScreen(Inked, Screen[None]):
         from ebbtide.app.screens.text_page import TextPage
 
         self.app.push_screen(
-            TextPage("Memory panel", lambda width: panel_help(self._send is not None, width))
+            TextPage(lambda width: panel_help(self._send is not None, width), "Memory panel")
         )
 
     def action_move(self, down: int, right: int) -> None:

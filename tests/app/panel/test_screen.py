@@ -122,7 +122,9 @@ async def test_zoom_follows_the_chosen_expert() -> None:
         assert "experts in memory: a dot each" in await drawn(pilot)
         await pilot.press("z")
         text = await drawn(pilot)
-        assert f"enlarged: L00{DASH}L18 of 48, experts 0{DASH}37 of 128" in text and "↓ 29 more" in text
+        assert (
+            f"enlarged: L00{DASH}L18 of 48, experts 0{DASH}37 of 128" in text and "↓ 29 more layers" in text
+        )
         assert re.search(r"^ ?L00 [·▇].*>", text, re.MULTILINE)
         await pilot.press(*["down"] * 47, *["right"] * 60)
         text = await drawn(pilot)
@@ -170,6 +172,17 @@ async def test_zoom_makes_every_expert_larger(layers: int, experts: int) -> None
         assert before is not None and after is not None
         assert after.cell_width / after.experts_per_cell > before.cell_width / before.experts_per_cell
         assert after.layers_per_row <= before.layers_per_row
+
+
+async def test_a_map_that_is_too_large_at_its_smallest_says_what_is_beyond() -> None:
+    async with PanelHost(feed(400, 64)).run_test(size=(72, 24)) as pilot:
+        text = await drawn(pilot)
+        shown = host(pilot).panel.query_one(ExpertMap)
+        assert shown.grid is not None and shown.grid.width > shown.size.width
+        assert re.search(r"^ ?L000? .*> ", text, re.MULTILINE)
+        await pilot.press(*["right"] * 20, "z", *["down"] * 120)
+        text = await drawn(pilot)
+        assert "L120" in text and "more layers" in text, "a long label stays whole"
 
 
 async def test_the_filter_is_left_first_then_the_panel() -> None:
