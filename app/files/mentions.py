@@ -111,3 +111,33 @@ def around_file(mention: Mention, fence: str = "```", content: str = "") -> str:
     """A file as the model sees it; without `content`, what is added to it."""
     language = mention.path.suffix.lstrip(".")
     return f"File {mention.name}:\n{fence}{language}\n{content}{fence}"
+
+
+class SentFile(NamedTuple):
+    """A file that stands in a question, as `with_files` has put it there."""
+
+    name: str
+    content: str
+
+
+_HEAD = re.compile(r"\n\nFile ([^\n]+):\n(`{3,})[^`\n]*\n")
+
+
+def split_files(text: str) -> tuple[str, list[SentFile]]:
+    """Undo `with_files`: what was written, and the files behind it."""
+    files: list[SentFile] = []
+    start, head = len(text), _HEAD.search(text)
+    while head is not None:
+        start = start if files else head.start()
+        fence = head.group(2)
+        closing = text.find(fence, head.end())
+        if closing < 0:
+            return text, []
+        files.append(SentFile(head.group(1), text[head.end() : closing]))
+        end = closing + len(fence)
+        if end == len(text):
+            return text[:start], files
+        head = _HEAD.match(text, end)
+        if head is None:  # a block in the middle was written by the person
+            files, head = [], _HEAD.search(text, end)
+    return text, []

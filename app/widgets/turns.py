@@ -13,9 +13,12 @@ from textual.widget import MountError
 from textual.widgets import Static
 
 from ebbtide.app.answer_content import AnswerContent
+from ebbtide.app.clipboard import amount_of
 from ebbtide.app.conversation import Message, Version
+from ebbtide.app.files.mentions import split_files
 from ebbtide.app.safe_text import visible
 from ebbtide.app.widgets.answer_text import AnswerText
+from ebbtide.app.widgets.fold import Fold
 from ebbtide.app.widgets.settled_size import SettledSize
 from ebbtide.app.widgets.thinking_fold import ThinkingFold
 
@@ -78,7 +81,9 @@ class Entry(SettledSize, Vertical):
 
 
 class UserTurn(Entry):
-    """What the person wrote, verbatim; a very long text is cut until it is unfolded."""
+    """What the person wrote, verbatim. Until it is unfolded, a very long text is cut, and files that were
+    sent along are a line each.
+    """
 
     def __init__(self, text: str, message: Message | None = None, *, unfolded: bool = False) -> None:
         super().__init__(message)
@@ -86,7 +91,10 @@ class UserTurn(Entry):
         self.unfolded = unfolded
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(self._shown()), markup=False, classes="text")
+        text, folded = self._shown()
+        yield Static(Content(text), markup=False, classes="text")
+        if folded:
+            yield Fold(folded)
 
     def fresh(self) -> "UserTurn":
         copy = UserTurn(self.text, self.message, unfolded=self.unfolded)
@@ -95,16 +103,29 @@ class UserTurn(Entry):
 
     def toggle(self) -> None:
         self.unfolded = not self.unfolded
-        self.query_one(".text", Static).update(Content(self._shown()))
+        text, folded = self._shown()
+        self.query_one(".text", Static).update(Content(text))
+        for fold in self.query(Fold):
+            fold.show(folded)
 
-    def _shown(self) -> str:
-        lines = self.text.split("\n")
+    def on_fold_toggled(self, message: Fold.Toggled) -> None:
+        message.stop()
+        self.toggle()
+
+    def _shown(self) -> tuple[str, list[str]]:
+        """The text, and lines about what is folded, or can be folded again."""
+        written, files = split_files(self.text)
+        lines = written.split("\n")
         cut = "\n".join(lines[:SHOWN_LINES])[:SHOWN_CHARACTERS]
-        if self.unfolded or len(cut) == len(self.text):
-            return visible(self.text)
-        hidden = len(lines) - cut.count("\n") - 1
-        rest = f"{hidden:,} more lines" if hidden else f"{len(self.text) - len(cut):,} more characters"
-        return f"{visible(cut)}\n… {rest}"
+        is_cut = len(cut) < len(written)
+        if self.unfolded:
+            return visible(self.text), ["▾ fold"] if files or is_cut else []
+        folded = [f"▸ {file.name}, {amount_of(file.content)}" for file in files]
+        if is_cut:
+            hidden = len(lines) - cut.count("\n") - 1
+            rest = f"{hidden:,} more lines" if hidden else f"{len(written) - len(cut):,} more characters"
+            folded.insert(0, f"… {rest}")
+        return visible(cut), folded
 
 
 class Note(Entry):

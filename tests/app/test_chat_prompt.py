@@ -17,6 +17,7 @@ from ebbtide.app.screens.picker import Picker
 from ebbtide.app.screens.text_page import TextPage
 from ebbtide.app.token_rate import usual_tokens
 from ebbtide.app.widgets.completions import Completions
+from ebbtide.app.widgets.fold import Fold
 from ebbtide.engine.messages import Counted
 from tests.helpers.chat_host import (
     answered,
@@ -368,3 +369,20 @@ async def test_ctrl_z_undoes_and_does_not_run_over_into_a_suspension() -> None:
         await written(pilot, "")
         await settled(pilot)
         assert "no shell" not in drawn(pilot.app)
+
+
+async def test_a_file_in_a_question_is_one_line_until_it_is_unfolded(folder: Path) -> None:
+    (folder / "notes.md").write_text("secret words\n" * 30)
+    async with chat_app(Script(answer="ok")).run_test(size=(100, 60)) as pilot:
+        await ready(pilot)
+        await answered(pilot, "sum up @notes.md please")
+        assert "secret words" in contents(pilot)[0]
+        await shown(pilot, "sum up @notes.md please", "▸ notes.md, 30 lines", without=["secret words"])
+        await pilot.click(Fold)
+        await shown(pilot, "secret words", "▾ fold", without=["▸ notes.md"])
+        await pilot.click(Fold)
+        await shown(pilot, "▸ notes.md, 30 lines", without=["secret words"])
+        press(pilot, "ctrl+up", "ctrl+up")
+        await shown(pilot, "turn 1/2")
+        press(pilot, "enter")
+        await shown(pilot, "secret words", "▾ fold")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.app.files.mentions import MOST_BYTES, find_mentions, with_files
+from ebbtide.app.files.mentions import MOST_BYTES, SentFile, find_mentions, split_files, with_files
 from ebbtide.engine.errors import UsageError
 
 
@@ -73,3 +73,20 @@ def test_control_characters_in_a_name_stay_out_of_the_message(folder: Path) -> N
     with pytest.raises(UsageError) as caught:
         with_files("@a\x1b[2Jb", folder)
     assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "x = 1", "x = 1\n", "```\ncode\n```\n", "a\n\nFile b.py:\n```py\n"])
+def test_files_are_told_from_what_was_written(folder: Path, content: str) -> None:
+    (folder / "a.py").write_text(content)
+    (folder / "b.txt").write_text("b\n")
+    question = "see @a.py and @b.txt"
+    written, files = split_files(with_files(question, folder))
+    end = "" if content.endswith("\n") or not content else "\n"
+    assert (written, files) == (question, [SentFile("a.py", content + end), SentFile("b.txt", "b\n")])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "see\n\nFile a.py:\n```py\nx\n```\n\nand then?", "see\n\nFile a.py:\n```py\nx"]
+)
+def test_what_the_person_wrote_is_no_file(text: str) -> None:
+    assert split_files(text) == (text, [])
