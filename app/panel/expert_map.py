@@ -52,7 +52,7 @@ class ExpertMap(Tiles):
         if residency is None or residency.experts == 0 or not width or not height:
             return None
         whole = fit(residency.layers, residency.experts, width, height)
-        return zoom(whole) if self.zoomed else whole
+        return zoom(whole, width) if self.zoomed else whole
 
     @property
     def shown(self) -> str:
@@ -62,8 +62,10 @@ class ExpertMap(Tiles):
             return ""
         view = self._view(grid, *self.content_size)
         layers = f"L{view.top:02}\N{EN DASH}L{min(view.top + view.rows, grid.layers) - 1:02} of {grid.layers}"
-        experts = f"{view.left}\N{EN DASH}{min(view.left + view.cells, grid.experts) - 1} of {grid.experts}"
-        return f"{layers}, experts {experts}"
+        if view.cells >= grid.experts:
+            return layers
+        last = min(view.left + view.cells, grid.experts) - 1
+        return f"{layers}, experts {view.left}\N{EN DASH}{last} of {grid.experts}"
 
     def rows(self, width: int, height: int) -> list[Row]:
         residency, grid = self._feed.residency, self.grid

@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple
 Style = Literal["bars", "halves", "dots"]
 LABEL_CELLS = 4
 GAP_CELLS = 2
+WIDEST_CELLS = 8
+"""Of an expert; wider ones show nothing more."""
 LAYERS_PER_ROW: dict[Style, int] = {"bars": 1, "halves": 2, "dots": 4}
 
 
@@ -99,9 +101,12 @@ def fit(layers: int, experts: int, width: int, height: int) -> Grid:
     return _try("dots", layers, experts, 1, merge, height)
 
 
-def zoom(whole: Grid) -> Grid:
-    """Twice as large as `whole`, in one column of bars: the map shows the part around the chosen expert."""
-    cell_width = 2 * whole.cell_width if whole.style == "bars" else 2
+def zoom(whole: Grid, width: int) -> Grid:
+    """Twice as large as `whole` at least, in one column of bars: the map shows the part around the chosen
+    expert. Wider where a whole layer fits into `width` cells anyway.
+    """
+    least = 2 * whole.cell_width if whole.style == "bars" else 2
+    cell_width = max(least, min(WIDEST_CELLS, (width - LABEL_CELLS - 1) // max(whole.experts, 1)))
     return _try("bars", whole.layers, whole.experts, cell_width, 1, max(whole.layers, 1))
 
 

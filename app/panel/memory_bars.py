@@ -186,7 +186,7 @@ class MemoryBars(Bars):
         words += f" - {missing} not touched yet" if untouched else f" + {runtime} {beyond}"
         others = [part.nbytes for part in card_parts(machine) if part.word == "other programs"]
         if others:
-            words += f"; other programs {size(others[0])}"
+            words += f"; others {size(others[0])}"
         if machine.process_swap_bytes:
             words += f"; {size(machine.process_swap_bytes)} swapped out"
         if machine.cgroup_limit_bytes is not None:

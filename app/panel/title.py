@@ -34,7 +34,7 @@ def map_words(grid: Grid | None, shown: str = "") -> str:
     if grid is None:
         return "experts"
     if shown:
-        return f"experts in memory, enlarged: {shown}"
+        return f"experts, enlarged: {shown}"
     return f"experts in memory: {MEANING[grid.style] if grid.merge == 1 else f'a dot for {grid.merge}'}"
 
 

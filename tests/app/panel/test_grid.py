@@ -64,7 +64,7 @@ def test_a_window_holds_the_chosen_row(total: int, room: int, at: int, start: in
 
 
 def test_a_click_beside_the_map_is_no_expert() -> None:
-    grid: Grid = zoom(fit(3, 4, 10, 10))
+    grid: Grid = zoom(fit(3, 4, 10, 10), 10)
     assert place_at(grid, 0, 0, (0, 0)) is None
     assert place_at(grid, 4, 3, (0, 0)) is None
     assert place_at(grid, 4 + 2 * 4, 0, (0, 0)) is None

@@ -48,7 +48,7 @@ def test_on_a_card_its_memory_is_shown_beside_the_machines(width: int) -> None:
     assert "on card 350 MiB = 270 in use + 5 kept free + 75 runtime" in wide
     assert "process" not in wide and "runtime 75" in wide
     assert ("other programs 2,000" in wide) == (width == 120)
-    assert "+ 75 runtime; other programs 2.0 GiB"[: width - 45] in wide
+    assert "+ 75 runtime; others 2.0 GiB"[: width - 45] in wide
     assert "card 7,650 of 10,000 MiB free" in side and "RAM 8.8 of 15.6 GiB free" in side
 
 

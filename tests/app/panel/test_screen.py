@@ -72,7 +72,7 @@ async def test_models_of_every_shape(layers: int, experts: int) -> None:
     async with PanelHost(feed(layers, experts)).run_test(size=(120, 40)) as pilot:
         for keys in ("", "z"):
             await pilot.press(*keys, *["down"] * 3, *["right"] * 3)
-            assert "experts in memory" in await drawn(pilot)
+            assert "── experts" in await drawn(pilot)
 
 
 async def test_before_the_engine_has_said_anything() -> None:
@@ -172,6 +172,16 @@ async def test_zoom_makes_every_expert_larger(layers: int, experts: int) -> None
         assert before is not None and after is not None
         assert after.cell_width / after.experts_per_cell > before.cell_width / before.experts_per_cell
         assert after.layers_per_row <= before.layers_per_row
+
+
+async def test_zoom_fills_the_width_and_says_which_layers_are_in_view() -> None:
+    async with PanelHost(feed()).run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.press("z")
+        text = await drawn(pilot)
+        assert f"experts, enlarged: L00{DASH}L06 of 30 " in text and "↓ 23 more layers" in text
+        shown = host(pilot).panel.query_one(ExpertMap)
+        assert shown.grid is not None and 32 <= shown.grid.width <= shown.size.width
 
 
 async def test_a_map_that_is_too_large_at_its_smallest_says_what_is_beyond() -> None:
