@@ -84,3 +84,8 @@ def text_between(rows: Sequence[Row], start: Offset | None, end: Offset | None) 
         glue = (row.joint or "") if goes_on else "\n" * (y > first)
         text += glue + row.content.plain[max(begin, row.hang if goes_on else 0) : stop].rstrip()
     return text
+
+
+def letters_of(row: Row) -> int:
+    """Letters and digits of its text: these are the same at every width, unlike spaces, marks and frames."""
+    return sum(map(str.isalnum, row.content.plain[row.hang :]))

@@ -19,6 +19,7 @@ from textual.widgets import Static
 
 from ebbtide.app.greeting import GREETING
 from ebbtide.app.widgets.answer_inks import AnswerInks
+from ebbtide.app.widgets.reading_place import ReadingPlace
 from ebbtide.app.widgets.turns import AnswerTurn, Entry, Note, UserTurn
 
 MOST_MOUNTED = 60
@@ -46,6 +47,7 @@ class Transcript(AnswerInks):
         self._turns: list[Entry] = []
         self._first = self._last = 0
         self._moving = False
+        self._place = ReadingPlace(self)
         self._changing = asyncio.Lock()
         """The screen adds turns while this widget's own task moves the window."""
 
@@ -68,7 +70,10 @@ class Transcript(AnswerInks):
         """A second layout is of use only when the scroll bar comes or goes (see `SettledSize`)."""
         needs_bar = virtual_size.height > container_size.height
         is_other = needs_bar != self.show_vertical_scrollbar
-        return super()._size_updated(size, virtual_size, container_size, layout=layout and is_other)
+        is_changed = super()._size_updated(size, virtual_size, container_size, layout=layout and is_other)
+        if self._place.is_set:
+            self.call_next(self._place.resized)  # a resize event does not come for every layout
+        return is_changed
 
     @property
     def at_end(self) -> bool:
@@ -144,6 +149,7 @@ class Transcript(AnswerInks):
 
     async def _empty(self) -> None:
         self._turns, self._first, self._last = [], 0, 0
+        self._place.forget()
         await self.remove_children()
 
     @property
@@ -185,6 +191,14 @@ class Transcript(AnswerInks):
 
     # --- where the view stands
 
+    @property
+    def width_of_rows(self) -> int:
+        return self.scrollable_content_region.width
+
+    def turn_at_top(self) -> Entry | None:
+        """The first turn in view."""
+        return self._kept_turn(0, len(self._turns))
+
     async def to_end(self) -> None:
         """Mount the newest turns and go to the end."""
         async with self._changing:
@@ -192,6 +206,7 @@ class Transcript(AnswerInks):
         self.anchor(self.max_scroll_y > 0)
 
     async def _to_end(self) -> None:
+        self._place.forget()
         count = len(self._turns)
         if self._last != count or self._first == self._last:
             newest = self._back_from(count, FIRST_MOUNTED)
@@ -223,6 +238,8 @@ class Transcript(AnswerInks):
 
     def _anchor_if_longer_than_view(self) -> None:
         """A short chat stands at the top; an anchored one would be pushed down to the prompt."""
+        if self._place.is_set:
+            return
         longer = self.max_scroll_y > 0
         if longer != self.is_anchored and (not longer or self._last == len(self._turns)):
             self.anchor(longer)
@@ -233,6 +250,7 @@ class Transcript(AnswerInks):
 
     def _scrolled(self) -> None:
         """Near an end of the window: mount what lies beyond it."""
+        self._place.scrolled()
         view = max(self.container_size.height, 1)
         if self._moving or not self._turns:
             return

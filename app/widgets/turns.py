@@ -4,7 +4,7 @@ Each can make a fresh, unmounted copy of itself (`fresh`), because a long transc
 """
 
 import asyncio
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -26,6 +26,13 @@ CHARACTERS_OF_ONE = 500
 """So much text weighs as much as a short turn: about five blocks."""
 SHOWN_LINES, SHOWN_CHARACTERS = 40, 6_000
 """A longer question (a paste, a file) is shown cut until it is unfolded."""
+
+
+class Spot(NamedTuple):
+    """A place in a turn at every width: so many letters of its text are above, or a share of its rows."""
+
+    letters: int = 0
+    share: float | None = None
 
 
 class Entry(SettledSize, Vertical):
@@ -50,6 +57,14 @@ class Entry(SettledSize, Vertical):
 
     def toggle(self) -> None:
         """Show or hide what is folded."""
+
+    def spot_at(self, row: int) -> Spot:
+        """The place at the start of a row."""
+        return Spot(share=row / max(self.outer_size.height, 1))
+
+    def row_of(self, spot: Spot) -> int:
+        """The row in which a place is now."""
+        return round((spot.share or 0.0) * self.outer_size.height)
 
     def set_version(self, version: Version) -> None:
         self.version = version
@@ -186,6 +201,14 @@ class AnswerTurn(Entry):
         self._unfolded = not self._unfolded
         if self._thinking is not None:
             self._thinking.unfold(self._unfolded)
+
+    def spot_at(self, row: int) -> Spot:
+        above = self.text.virtual_region.y
+        return Spot(share=row / above) if row < above else Spot(self.text.letters_above(row - above))
+
+    def row_of(self, spot: Spot) -> int:
+        above = self.text.virtual_region.y
+        return above + self.text.row_with(spot.letters) if spot.share is None else round(spot.share * above)
 
     def push(self, text: str, tokens: int = 0) -> None:
         """Take text; nothing is drawn before `draw`."""
