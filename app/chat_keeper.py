@@ -36,8 +36,12 @@ def never_raises(method: Method[P]) -> Method[P]:
 class ChatKeeper:
     """The chat on the screen is `chat`; None = it has not begun, and gets a place with its first question."""
 
-    def __init__(self, store: ChatStore, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, store: ChatStore, now: Callable[[], float] = time.monotonic, window: str | None = None
+    ) -> None:
         self.store = store
+        self.window = window if window is not None else this_process()
+        """The process that writes answers and drafts here."""
         self.chat: Chat | None = None
         self.fault: StoreError | None = None
         """The last change that was not kept at all."""
@@ -90,7 +94,7 @@ class ChatKeeper:
     def answer_begins(self, question: Message) -> None:
         chat = self._begun()
         self._answer = self.store.add_message(
-            chat.id, question.key, "assistant", state="partial", model=self.model, writer=this_process()
+            chat.id, question.key, "assistant", state="partial", model=self.model, writer=self.window
         )
         self._saved, self._saved_at = (0, 0, 0), self._now()
 

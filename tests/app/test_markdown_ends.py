@@ -24,6 +24,7 @@ from ebbtide.app.widgets.turns import AnswerTurn
 from ebbtide.engine.client import EngineClient
 from ebbtide.engine.messages import FinishReason, Load
 from tests.helpers.chat_host import ask, press, ready, screen_of, settled, transcript_of, until
+from tests.helpers.ended_process import ended_process
 from tests.helpers.fake_engine import Script, command_line
 
 SIZE = (80, 100)
@@ -181,9 +182,10 @@ async def test_streamed_is_whole_at_every_end(store: ChatStore, end: End, tmp_pa
 async def test_the_part_that_a_kill_leaves_is_whole_as_well(store: ChatStore) -> None:
     """All that had been saved when the app ended without a word."""
     chats: list[str] = []
+    killed = ended_process()
     clock = count()  # a second goes by at every look: each piece is saved
     for text in CUT_OFF:
-        keeper = ChatKeeper(store, now=lambda: float(next(clock)))
+        keeper = ChatKeeper(store, now=lambda: float(next(clock)), window=killed)
         question = Conversation().add("user", "q")
         keeper.asked(question)
         keeper.answer_begins(question)
