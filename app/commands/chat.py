@@ -86,12 +86,16 @@ class Wish:
 def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: "ChatKeeper") -> None:
     from ebbtide.app.chat_session import ChatSession
     from ebbtide.app.plain import PlainChat
+    from ebbtide.app.rescue import save_or_rescue
 
     client = context.make_client()
     session = ChatSession(client, load, system=wish.system, sampling=wish.sampling, keeper=keeper)
     if wish.chat_id:
         session.open(wish.chat_id)
-    PlainChat(client, session).run()
+    try:
+        PlainChat(client, session).run()
+    finally:
+        save_or_rescue(session.keeper, session.conversation, Path.cwd())
 
 
 def open_keeper(context: AppContext) -> "ChatKeeper":
@@ -108,6 +112,7 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKee
     from ebbtide.app.chat_session import ChatSession
     from ebbtide.app.chat_tools import ChatTools
     from ebbtide.app.presets import PresetFolder
+    from ebbtide.app.rescue import save_or_rescue
 
     def make_session(post_engine: PostEvent, post_fetcher: PostEvent) -> ChatSession:
         missing = needs_fetching(context, load)
@@ -139,6 +144,9 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKee
         chat_id=wish.chat_id,
     )
     app = ChatApp(make_session, wish.theme, lambda theme: remember("theme", theme), tools)
-    app.run()
+    try:
+        app.run()
+    finally:
+        save_or_rescue(app.session.keeper, app.session.conversation, tools.folder)
     if app.return_code:
         sys.exit(app.return_code)

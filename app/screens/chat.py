@@ -5,6 +5,7 @@ what the person does; what commands do is in `ebbtide.app.slash`.
                                       Changes       chats, versions, what is sent
                                       EngineEvents  what the engine says
                                       Elsewhere     what another window writes
+                                      Leaving       what is not saved at the end
                                       Drawing       when all of it is drawn
 """
 
@@ -32,6 +33,7 @@ from ebbtide.app.screens.double_press import DOUBLE_KEY_S, DoublePress
 from ebbtide.app.screens.drawing import Drawing, draw_every_s
 from ebbtide.app.screens.elsewhere import LOOK_S, Elsewhere
 from ebbtide.app.screens.engine_events import EngineEvent, EngineEvents
+from ebbtide.app.screens.leaving import RETRY_S, Leaving
 from ebbtide.app.screens.questions import Questions
 from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.warm import import_later
@@ -87,6 +89,7 @@ class ChatScreen(Screen[None]):
         self.changes = Changes(self)
         self.events = EngineEvents(self)
         self.elsewhere = Elsewhere(self)
+        self.leaving = Leaving(self)
         self._drawing = Drawing(self)
         self._presses = DoublePress()
         self._unseen_hint: tuple[str, float] | None = None
@@ -129,6 +132,7 @@ class ChatScreen(Screen[None]):
         self.prompt.focus()
         self.set_interval(draw_every_s(), self._drawing.draw)
         self.set_interval(LOOK_S, self.elsewhere.look)
+        self.set_interval(RETRY_S, self.leaving.retry)
         self.watch(self.query_one(StatusLine), "status", self._show_life, init=False)
         # After the first paint: neither the engine nor the store may delay it.
         self.call_after_refresh(self._start)
@@ -275,8 +279,8 @@ class ChatScreen(Screen[None]):
         elif message.is_ctrl_c and self.prompt.text:
             self.prompt.take_draft()
         elif message.is_ctrl_c:
-            if self._is_second_press("ctrl+c", "Ctrl+C again quits."):
-                self.app.exit()
+            if self.leaving.is_armed or self._is_second_press("ctrl+c", "Ctrl+C again quits."):
+                self.leaving.leave("Ctrl+C")
         elif not self.prompt.text and self._is_second_press("escape", "Esc again edits the last question."):
             self.changes.edit_last()
 
@@ -287,7 +291,7 @@ class ChatScreen(Screen[None]):
         return again
 
     def on_prompt_quit_asked(self) -> None:
-        self.app.exit()
+        self.leaving.leave("Ctrl+D")
 
     def on_text_area_changed(self) -> None:
         self._drawing.typed()

@@ -112,7 +112,7 @@ def _free_path(path: Path) -> Path:
 
 
 async def leave(screen: "ChatScreen", argument: str) -> None:
-    screen.app.exit()
+    screen.leaving.leave("/quit")
 
 
 COMMANDS = [

@@ -66,6 +66,20 @@ class Database:
             except sqlite3.Error as error:
                 raise self._translated(error) from error
 
+    def not_on_disk(self, query: Change[list[T]]) -> list[T]:
+        """What `query` finds now, and does not find on disk. Empty while all is well."""
+        with self._lock:
+            if self._memory is None or self.trouble is None:
+                return []
+            found = query(self._memory)
+            if self._disk is None:
+                return found
+            try:
+                saved = set(query(self._disk))
+            except sqlite3.Error:
+                return found
+            return [row for row in found if row not in saved]
+
     def write(self, change: Change[T]) -> T:
         """Make a change in one transaction: on disk, or in memory while that fails. Raises StoreError."""
         with self._lock:

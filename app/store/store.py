@@ -1,5 +1,6 @@
 """The chat store: one object that the app talks to. Every call is short and may come from any thread."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -51,6 +52,12 @@ class ChatStore:
     def unsaved(self) -> int:
         """How many changes wait for the disk."""
         return self._database.unsaved
+
+    def unsaved_messages(self) -> dict[str, int]:
+        """By the ids of chats: how many messages are not on disk as they are now. Empty while all is well,
+        and for a store that was asked to be in memory.
+        """
+        return dict(Counter(chat_id for chat_id, *_ in self._database.not_on_disk(tree.versions)))
 
     def retry(self) -> bool:
         """Try at once to save what waits. Returns whether all is on disk."""

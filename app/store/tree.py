@@ -133,6 +133,12 @@ def whole(connection: sqlite3.Connection, chat_id: str) -> list[Message]:
     return [_message(row) for row in rows]
 
 
+def versions(connection: sqlite3.Connection) -> list[tuple[str, int, int, int]]:
+    """Chat, message, time and length: of every message, what differs once it has changed."""
+    rows = "SELECT chat_id, id, updated_ms, length(content) + length(thinking) FROM messages ORDER BY id"
+    return [(str(row[0]), *map(int, row[1:])) for row in connection.execute(rows)]  # type: ignore[misc]
+
+
 def require(connection: sqlite3.Connection, chat_id: str, message_id: int) -> None:
     """Raises UnknownMessage unless the message is in that chat."""
     found = connection.execute("SELECT 1 FROM messages WHERE chat_id = ? AND id = ?", (chat_id, message_id))
