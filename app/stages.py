@@ -8,6 +8,7 @@ from ebbtide.app.sentences import sentence
 from ebbtide.engine.sizes import format_bytes
 
 _WORDS = {
+    "wait": "Waiting for another ebbtide, which makes the starter",
     "download": "Downloading the starter's base model",
     "verify": "Checking it",
     "extract": "Unpacking it",
@@ -17,6 +18,8 @@ _WORDS = {
     "store": "Writing the starter to the disk",
 }
 _STATES = {
+    "wait": "waiting",
+    "Waiting for another ebbtide, which makes the pack": "waiting",
     "verify": "checking",
     "extract": "unpacking",
     "check": "checking",

@@ -1,5 +1,6 @@
 """Opening a model under a budget: the file or its pack, the page size, the memory plan."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.sizes import mib_typed, mib_words
 from ebbtide.engine.weights.gguf_source import GgufSource
 from ebbtide.engine.weights.pack_index import pack_path_for
+from ebbtide.engine.weights.pack_part import BeingPacked
 from ebbtide.engine.weights.pack_source import PackSource, is_pack, open_pack
 from ebbtide.engine.weights.pack_write import write_pack
 from ebbtide.engine.weights.source import KINDS, WeightSource, distinct_blocks, expert_shapes
@@ -23,6 +25,8 @@ from ebbtide.kernels.layout import BlockLayout
 
 Progress = Callable[[str, int, int], None]
 
+WAITING = "Waiting for another ebbtide, which makes the pack"
+WAIT_S = 0.5
 FLOOR_PLANES = 2
 """Planes that travel with the scales in one extent. Which widths are safe is measured, not laid down here."""
 
@@ -91,13 +95,7 @@ def open_model(command: Load, place: Place, progress: Progress) -> OpenModel:
         return model
     pack, why_not = _existing_pack(pack_path, file)
     if pack is None and command.pack == "yes":
-        write_pack(
-            path,
-            pack_path,
-            page_bytes=plain.page_bytes,
-            floor_planes=FLOOR_PLANES,
-            progress=_staged(progress),
-        )
+        _make_pack(file, pack_path, plain.page_bytes, progress)
         pack = open_pack(pack_path, disposable=True)
     if pack is not None:
         plain.close()
@@ -108,6 +106,31 @@ def open_model(command: Load, place: Place, progress: Progress) -> OpenModel:
         plain.close()
         raise _pack_needed(model.plan, path, why_not)
     return replace(model, pack_below_bytes=model.plan.base_bytes + model.plan.expert_bytes)
+
+
+def _make_pack(model: GgufFile, pack_path: Path, page_bytes: int, progress: Progress) -> None:
+    """Make the pack, or wait until another process has made it; one that dies is taken over from."""
+
+    def is_made() -> bool:
+        pack, _ = _existing_pack(pack_path, model)
+        if pack is not None:
+            pack.close()
+        return pack is not None
+
+    while True:
+        try:
+            write_pack(
+                model.path,
+                pack_path,
+                page_bytes=page_bytes,
+                floor_planes=FLOOR_PLANES,
+                progress=_staged(progress),
+                is_made=is_made,
+            )
+            return
+        except BeingPacked:
+            progress(WAITING, 0, 0)
+            time.sleep(WAIT_S)
 
 
 def _staged(progress: Progress) -> Callable[[int, int], None]:

@@ -45,7 +45,7 @@ class StarterBuilder:
             return self.path
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with exclusive(self.folder / "lock"):
+            with exclusive(self.folder / "lock", lambda: self.progress("wait", 0, 0)):
                 # Another process may have finished it while this one waited.
                 if force or not self._finished(manifest):
                     self._make(manifest)

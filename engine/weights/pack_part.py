@@ -28,6 +28,10 @@ SPARE_BYTES = 16 << 20
 _READ_BYTES = 1 << 20
 
 
+class BeingPacked(ModelError):
+    """Another process writes to the same place."""
+
+
 class Journal(msgspec.Struct):
     """How far the part file is good: its first `done` units. `header` is the plan's header as sha256."""
 
@@ -40,7 +44,7 @@ class PartFile:
     """`OUT.part`, written at any place by any thread; units count as done only after `checkpoint`.
 
     Used as a context. On entry a part of the same plan is taken up (`done`, `losses`), any other is begun
-    anew. Raises ModelError while another process packs to the same place.
+    anew. Raises BeingPacked while another process packs to the same place.
     """
 
     def __init__(self, out_path: Path, plan: PackPlan, *, resume: bool) -> None:
@@ -140,7 +144,7 @@ class PartFile:
                 os.close(fd)
             except OSError as error:
                 os.close(fd)
-                raise ModelError(
+                raise BeingPacked(
                     f"Another ebbtide is writing {self.out_path.name}",
                     hint="Wait for it, or choose another place with --out.",
                 ) from error

@@ -39,13 +39,15 @@ def write_pack(
     floor_planes: int = 2,
     progress: Progress = lambda done, total: None,
     resume: bool = True,
+    is_made: Callable[[], bool] = lambda: False,
 ) -> Path:
     """Write the pack of a model and return its path; `out_path` appears only when it is whole.
 
     Whatever ends the work early, also an exception from `progress`, leaves `OUT.part` and `OUT.part.json`,
     from which the next call goes on (unless `resume` is false or the model has changed): the result has the
-    same bytes as that of an uninterrupted run. Raises FitError when the disk is or becomes too small,
-    ModelError when the model is not usable, changes meanwhile, or is being packed by another process, and
+    same bytes as that of an uninterrupted run. `is_made` is asked once nobody else can write there: if the
+    pack has been made meanwhile, it is left as it is. Raises FitError when the disk is or becomes too small,
+    ModelError when the model is not usable or changes meanwhile, BeingPacked while another process packs it,
     UsageError when `out_path` is something that is not a pack.
     """
     _check_place(source_path, out_path)
@@ -55,6 +57,9 @@ def write_pack(
         with _disk_errors(out_path, plan):
             out_path.parent.mkdir(parents=True, exist_ok=True)
             with PartFile(out_path, plan, resume=resume) as part:
+                if is_made():
+                    part.discard()
+                    return out_path
                 part.check_space()
                 _write_units(source, plan, part, progress)
                 report = encode_report(part.losses.notices())

@@ -1,6 +1,7 @@
 """First run, second run, and everything that can go wrong in between."""
 
 import errno
+import fcntl
 import os
 import shutil
 import threading
@@ -10,6 +11,7 @@ import pytest
 
 from ebbtide.engine.errors import FitError, ModelError, NetworkError, UsageError
 from ebbtide.engine.starter.download import PipResult
+from tests.helpers.waiting import PATIENCE_S
 from tests.starter.conftest import WHEEL, World, sha256
 
 OFFLINE = PipResult(1, "WARNING: Retrying\nERROR: No matching distribution found for tiny==1.0\n")
@@ -177,6 +179,25 @@ def test_two_at_once_make_it_once(world: World) -> None:
     for thread in threads:
         thread.join()
     assert len(made) == 2 and len(world.pip.asked) == 1
+
+
+def test_the_second_tells_that_it_waits_and_takes_over_when_the_first_is_gone(world: World) -> None:
+    """The first holds the lock and goes without having made anything."""
+    world.folder.mkdir(parents=True)
+    waits = threading.Event()
+    first = (world.folder / "lock").open("w")
+    fcntl.flock(first, fcntl.LOCK_EX)
+
+    def progress(stage: str, done: int, total: int) -> None:
+        if stage == "wait":
+            waits.set()
+
+    second = threading.Thread(target=lambda: world.builder(progress=progress).ensure())
+    second.start()
+    assert waits.wait(PATIENCE_S)
+    first.close()
+    second.join()
+    assert world.builder().path.exists()
 
 
 def test_unknown_quant(world: World) -> None:
