@@ -44,7 +44,7 @@ MSVC_FLAGS = ("/nologo", "/std:c++17", "/O2", "/EHsc", "/MD", "/utf-8", "/fp:pre
 # GCC 12 calls its own AVX-512 intrinsics maybe-uninitialised; clang does not know that warning's name.
 QUIET = ("-Wno-uninitialized", "-Wno-maybe-uninitialized", "-Wno-unknown-warning-option")
 AVX512 = ("f", "bw", "vl", "dq", "vbmi", "vnni")
-UNIX_AVX512 = (*(f"-mavx512{part}" for part in AVX512), "-mfma", "-mf16c", *QUIET)
+UNIX_AVX512 = (*(f"-mavx512{part}" for part in AVX512), "-mgfni", "-mfma", "-mf16c", *QUIET)
 UNIX_ISA_FLAGS = {
     "avx2": ("-mavx2", "-mfma", "-mf16c"),
     "avx512": UNIX_AVX512,

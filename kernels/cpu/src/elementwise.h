@@ -40,29 +40,17 @@ static inline void copy_halves(const uint8_t* from, float* to) {
   for (int i = 0; i < kStripRows; i += F32::kLanes) store(to + i, load_f16(halves + i));
 }
 
-// Six-bit values of 16 rows: low nibbles two to a byte, then the top two bits four to a byte.
-static inline void six_bits(const uint8_t* low, const uint8_t* high, float* out) {
-  for (int r = 0; r < kStripRows; ++r) {
-    const int nibble = low[r / 2] >> 4 * (r % 2) & 15, top = high[r / 4] >> 2 * (r % 4) & 3;
-    out[r] = static_cast<float>(nibble | top << 4);
-  }
-}
-
-static inline void scale_rows(const float* a, const float* b, float sign, float* out) {
-  for (int r = 0; r < kStripRows; ++r) out[r] = sign * (a[r] * b[r]);
-}
-
 // 256 columns: d, dmin, then 24 bytes per group.
 static inline void decode_k6(const uint8_t* meta, float* s, float* m) {
-  float d[kStripRows], dmin[kStripRows], six[kStripRows];
+  float d[kStripRows], dmin[kStripRows];
   copy_halves(meta, d);
   copy_halves(meta + 32, dmin);
   for (int g = 0; g < 8; ++g) {
     const uint8_t* group = meta + 64 + 24 * g;
-    six_bits(group, group + 8, six);
-    scale_rows(d, six, 1.0f, s + g * kStripRows);
-    six_bits(group + 12, group + 20, six);
-    scale_rows(dmin, six, -1.0f, m + g * kStripRows);
+    for (int r = 0; r < kStripRows; r += F32::kLanes) {
+      store(s + g * kStripRows + r, load(d + r) * load_six_bits(group, group + 8, r));
+      store(m + g * kStripRows + r, splat(-1.0f) * (load(dmin + r) * load_six_bits(group + 12, group + 20, r)));
+    }
   }
 }
 
@@ -72,7 +60,8 @@ static inline void decode_k8(const uint8_t* meta, float* s) {
   copy_halves(meta, d);
   const int8_t* scale = reinterpret_cast<const int8_t*>(meta + 32);
   for (int h = 0; h < 16; ++h)
-    for (int r = 0; r < kStripRows; ++r) s[h * kStripRows + r] = d[r] * static_cast<float>(scale[h * kStripRows + r]);
+    for (int r = 0; r < kStripRows; r += F32::kLanes)
+      store(s + h * kStripRows + r, load(d + r) * load_i8(scale + h * kStripRows + r));
 }
 
 static void decode_scales(Scale scale, const uint8_t* meta, int groups, Scales out) {

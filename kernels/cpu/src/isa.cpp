@@ -75,8 +75,8 @@ Isa best_isa() {
   const Registers leaf7 = cpuid(7);
   if (!all(states, kYmm) || !all(leaf7.b, kAvx2)) return Isa::portable;
   constexpr uint32_t kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
-  constexpr uint32_t kVbmi = 1u << 1, kVnni = 1u << 11;
-  const bool wide = all(leaf7.b, kF | kDq | kBw | kVl) && all(leaf7.c, kVbmi | kVnni) && all(states, kZmm);
+  constexpr uint32_t kVbmi = 1u << 1, kGfni = 1u << 8, kVnni = 1u << 11;
+  const bool wide = all(leaf7.b, kF | kDq | kBw | kVl) && all(leaf7.c, kVbmi | kGfni | kVnni) && all(states, kZmm);
   if (!wide) return Isa::avx2;
   return may_use_tiles(leaf7, states) ? Isa::amx : Isa::avx512;
 }

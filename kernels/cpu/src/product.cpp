@@ -134,6 +134,16 @@ bool with_matrix(const MatrixKernels& kernels, const CodeBook& book, Cursor& cur
 
 }  // namespace
 
+// The scales of the strip behind come into the second-level cache while this one is multiplied: read on demand, their
+// first bytes are waited for.
+static void prefetch_behind(const uint8_t* meta, int bytes) {
+#if defined(__GNUC__)
+  for (int at = bytes; at < 2 * bytes; at += kLineBytes) __builtin_prefetch(meta + at, 0, 2);
+#else
+  (void)meta, (void)bytes;
+#endif
+}
+
 bool strip_product(const Kernels& kernels, Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch) {
   const View& view = cursor.view();
   if (cursor.width() == 0) return false;
@@ -142,6 +152,7 @@ bool strip_product(const Kernels& kernels, Cursor& cursor, int strip, const Rows
   if (meta == nullptr) return false;
   kernels.strip.decode_scales(view.scale, meta, view.groups(), {scratch.s, scratch.m});
   std::memset(scratch.acc, 0, sizeof(float) * kStripRows * static_cast<size_t>(rows.count));
+  if (meta != scratch.meta) prefetch_behind(meta, view.strip_meta_bytes);
   if (rows.count == 1) return one_row(kernels.strip, book, cursor, strip, rows.row[0], scratch);
   if (rows.packed.data != nullptr) return with_matrix(*kernels.matrix, book, cursor, strip, rows, scratch);
   return with_vectors(kernels.strip, book, cursor, strip, rows, scratch);

@@ -45,6 +45,16 @@ static inline float f16_to_f32(uint16_t half) {
   return from_bits(sign | ((magnitude << 13) + 0x38000000u));
 }
 
+// Six-bit values of rows `row` .. of 16 (`load_six_bits`): `low` has nibbles two to a byte, `high` the top two bits four to
+// a byte. So row r's nibble is at bit 4 r and its top bits are at bit 2 r of what lies there.
+#if defined(__AVX2__)
+static inline int32_t word_at(const uint8_t* p) {
+  int32_t word;
+  std::memcpy(&word, p, 4);
+  return word;
+}
+#endif
+
 #if defined(EB_AVX512)
 
 struct F32 {
@@ -77,6 +87,18 @@ static inline F32 load_f16(const uint16_t* p) {
   const __m256 high = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)));
   return {_mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1)};
 }
+static inline F32 load_i8(const int8_t* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+}
+static inline F32 load_six_bits(const uint8_t* low, const uint8_t* high, int) {
+  const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i nibble_at = _mm512_slli_epi32(_mm512_and_si512(lane, _mm512_set1_epi32(7)), 2);
+  const __m512i words = _mm512_inserti64x4(_mm512_set1_epi32(word_at(low)), _mm256_set1_epi32(word_at(low + 4)), 1);
+  const __m512i four = _mm512_and_si512(_mm512_srlv_epi32(words, nibble_at), _mm512_set1_epi32(15));
+  const __m512i shifted = _mm512_srlv_epi32(_mm512_set1_epi32(word_at(high)), _mm512_slli_epi32(lane, 1));
+  const __m512i two = _mm512_slli_epi32(_mm512_and_si512(shifted, _mm512_set1_epi32(3)), 4);
+  return {_mm512_cvtepi32_ps(_mm512_or_si512(four, two))};
+}
 
 #elif defined(__AVX2__)
 
@@ -107,6 +129,17 @@ static inline F32 load_bf16(const uint16_t* p) {
 static inline F32 load_f16(const uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
+static inline F32 load_i8(const int8_t* p) {
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))};
+}
+static inline F32 load_six_bits(const uint8_t* low, const uint8_t* high, int row) {
+  const __m256i lane = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+  const __m256i words = _mm256_set1_epi32(word_at(low + row / 2)), tops = _mm256_set1_epi32(word_at(high) >> 2 * row);
+  const __m256i four = _mm256_and_si256(_mm256_srlv_epi32(words, _mm256_slli_epi32(lane, 2)), _mm256_set1_epi32(15));
+  const __m256i shifted = _mm256_srlv_epi32(tops, _mm256_slli_epi32(lane, 1));
+  const __m256i two = _mm256_slli_epi32(_mm256_and_si256(shifted, _mm256_set1_epi32(3)), 4);
+  return {_mm256_cvtepi32_ps(_mm256_or_si256(four, two))};
+}
 
 #else
 
@@ -134,6 +167,11 @@ static inline F32 round_even(F32 a) { EB_LANES((a.v[i] + 0x1.8p23f) - 0x1.8p23f)
 static inline F32 exp2_whole(F32 a) { EB_LANES(from_bits(static_cast<uint32_t>(static_cast<int32_t>(a.v[i]) + 127) << 23)); }
 static inline F32 load_bf16(const uint16_t* p) { EB_LANES(bf16_to_f32(p[i])); }
 static inline F32 load_f16(const uint16_t* p) { EB_LANES(f16_to_f32(p[i])); }
+static inline F32 load_i8(const int8_t* p) { EB_LANES(static_cast<float>(p[i])); }
+static inline F32 load_six_bits(const uint8_t* low, const uint8_t* high, int row) {
+  EB_LANES(static_cast<float>((low[(row + i) / 2] >> 4 * ((row + i) % 2) & 15) |
+                              (high[(row + i) / 4] >> 2 * ((row + i) % 4) & 3) << 4));
+}
 #undef EB_LANES
 
 #endif

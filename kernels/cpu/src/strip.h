@@ -15,6 +15,9 @@
 #else
 #include "strip_portable.h"
 #endif
+#if defined(EB_AVX512)
+#include "gemv_bytes.h"
+#endif
 
 namespace eb {
 namespace EB_ISA {
@@ -38,6 +41,8 @@ static inline void add_group(const CodeBook& book, const Sums16& sums, const Act
 
 static inline int32_t part_sum(const ActGroup& act, int part) { return part == 0 ? act.sum_low : act.sum - act.sum_low; }
 
+#if !defined(EB_AVX512)
+
 template <Form kForm, bool kFull, int B>
 static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* out) {
   alignas(64) float acc[kStripRows];
@@ -57,6 +62,8 @@ static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act,
   }
   std::memcpy(out, acc, sizeof acc);
 }
+
+#endif
 
 template <int B>
 static void expand(const CodeBook& book, const Segment& part, int16_t* out) {
