@@ -7,6 +7,8 @@
 #include <simde/x86/f16c.h>
 #include <simde/x86/fma.h>
 
+#include "bytes.h"
+
 // `convert` on both halves.
 template <typename To, typename ToHalf, typename FromHalf, typename From>
 static inline To emulated_halves(From a, ToHalf (*convert)(FromHalf)) {
@@ -21,3 +23,15 @@ static inline __m256i emulated_to_whole(__m256 a) { return _mm256_cvtps_epi32(a)
 static inline __m256 emulated_to_float(__m256i a) { return _mm256_cvtepi32_ps(a); }
 #define _mm512_cvtps_epi32(a) emulated_halves<__m512i>(a, emulated_to_whole)
 #define _mm512_cvtepi32_ps(a) emulated_halves<__m512>(a, emulated_to_float)
+
+#undef _mm512_dpbusd_epi32
+#undef _mm512_permutexvar_epi8
+#undef _mm512_srlv_epi32
+#undef _mm512_shuffle_ps
+#undef _mm512_shuffle_i32x4
+#define _mm512_dpbusd_epi32(sums, a, b) emulated_dpbusd(sums, a, b)
+#define _mm512_gf2p8affine_epi64_epi8(x, matrices, b) emulated_affine(x, matrices)
+#define _mm512_permutexvar_epi8(order, x) emulated_permute_bytes(order, x)
+#define _mm512_srlv_epi32(x, counts) emulated_shift_right(x, counts)
+#define _mm512_shuffle_ps(a, b, choice) emulated_shuffle<choice>(a, b)
+#define _mm512_shuffle_i32x4(a, b, choice) emulated_shuffle_lanes<choice>(a, b)

@@ -1,0 +1,62 @@
+// The newer intrinsics of AVX-512, lane by lane: what GFNI, VNNI and VBMI do, in plain C++.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+template <typename Lane>
+struct Lanes {
+  static constexpr int kCount = 64 / sizeof(Lane);
+  Lane at[kCount];
+  template <typename Vector>
+  explicit Lanes(const Vector& from) { memcpy(at, &from, 64); }
+  Lanes() : at() {}
+  template <typename Vector>
+  Vector as() const {
+    Vector to;
+    memcpy(&to, at, 64);
+    return to;
+  }
+};
+
+static inline __m512i emulated_dpbusd(__m512i sums, __m512i a, __m512i b) {
+  Lanes<int32_t> result(sums);
+  const Lanes<uint8_t> x(a);
+  const Lanes<int8_t> y(b);
+  for (int i = 0; i < 64; ++i) result.at[i / 4] += x.at[i] * y.at[i];
+  return result.as<__m512i>();
+}
+static inline __m512i emulated_affine(__m512i bytes, __m512i matrices) {
+  const Lanes<uint8_t> x(bytes), rows(matrices);
+  Lanes<uint8_t> result;
+  for (int i = 0; i < 64; ++i)
+    for (int bit = 0; bit < 8; ++bit)
+      result.at[i] |= static_cast<uint8_t>((__builtin_popcount(rows.at[i / 8 * 8 + 7 - bit] & x.at[i]) & 1) << bit);
+  return result.as<__m512i>();
+}
+static inline __m512i emulated_permute_bytes(__m512i order, __m512i bytes) {
+  const Lanes<uint8_t> from(order), x(bytes);
+  Lanes<uint8_t> result;
+  for (int i = 0; i < 64; ++i) result.at[i] = x.at[from.at[i] & 63];
+  return result.as<__m512i>();
+}
+static inline __m512i emulated_shift_right(__m512i words, __m512i counts) {
+  const Lanes<uint32_t> x(words), count(counts);
+  Lanes<uint32_t> result;
+  for (int i = 0; i < 16; ++i) result.at[i] = count.at[i] < 32 ? x.at[i] >> count.at[i] : 0;
+  return result.as<__m512i>();
+}
+template <int kChoice>
+static inline __m512 emulated_shuffle(__m512 a, __m512 b) {
+  const Lanes<uint32_t> x(a), y(b);
+  Lanes<uint32_t> result;
+  for (int i = 0; i < 16; ++i) result.at[i] = (i % 4 < 2 ? x : y).at[i / 4 * 4 + (kChoice >> 2 * (i % 4) & 3)];
+  return result.as<__m512>();
+}
+template <int kChoice>
+static inline __m512i emulated_shuffle_lanes(__m512i a, __m512i b) {
+  const Lanes<uint32_t> x(a), y(b);
+  Lanes<uint32_t> result;
+  for (int i = 0; i < 16; ++i) result.at[i] = (i < 8 ? x : y).at[4 * (kChoice >> 2 * (i / 4) & 3) + i % 4];
+  return result.as<__m512i>();
+}
