@@ -15,19 +15,18 @@ static inline void quantise_group(const float* x, ActGroup* out) {
   for (int i = 1; i < kParts; ++i) peak = max(peak, abs(part[i]));
   const float amax = largest(peak);
   const F32 inverse = splat(amax == 0.0f ? 0.0f : 32767.0f / amax);
-  float rounded[kGroupCols];
+  int32_t sums[kParts];
   for (int i = 0; i < kParts; ++i)
-    store(rounded + i * F32::kLanes, round_even(min(max(part[i] * inverse, splat(-32767.0f)), splat(32767.0f))));
-  int32_t sums[2] = {0, 0};
-  for (int h = 0; h < 2; ++h)
-    for (int i = 16 * h; i < 16 * h + 16; ++i) {
-      const int32_t q = static_cast<int32_t>(rounded[i]);
-      out->q[i] = static_cast<int16_t>(q);
-      sums[h] += q;
-    }
+    sums[i] = store_whole(out->q + i * F32::kLanes,
+                          round_even(min(max(part[i] * inverse, splat(-32767.0f)), splat(32767.0f))));
+  int32_t low = 0, all = 0;
+  for (int i = 0; i < kParts; ++i) {
+    if (2 * i < kParts) low += sums[i];
+    all += sums[i];
+  }
   out->scale = amax / 32767.0f;
-  out->sum_low = sums[0];
-  out->sum = sums[0] + sums[1];
+  out->sum_low = low;
+  out->sum = all;
   out->scaled_sum = static_cast<float>(out->sum) * out->scale;
 }
 

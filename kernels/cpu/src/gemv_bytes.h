@@ -1,54 +1,15 @@
-// One row of x times a strip, with AVX-512's GFNI and VNNI: planes become bytes, and bytes are multiplied.
+// One row of x times a strip with AVX-512's VNNI: products of bytes.
 //
-// A multiplication of GF(2) matrices by the rows of the unit matrix is a transpose of 8 x 8 bits. So where the planes'
-// bytes of one place of a line lie side by side, one instruction makes 64 codes of them. A 128-bit lane then has codes
-// of whole rows, in lanes 0 and 1 of columns 0 .. 15 of the group, in lanes 2 and 3 of 16 .. 31. An activation q is
-// 256 high + low; its signed high bytes are multiplied with unsigned codes, its unsigned low bytes with signed codes,
-// which are the same up to seven planes. All sums are the exact integers of linear_kernels.h.
+// An activation q is 256 high + low; its signed high bytes are multiplied with unsigned codes, its unsigned low bytes
+// with signed codes, which are the same up to seven planes. All sums are the exact integers of linear_kernels.h.
 #pragma once
 
-#include <immintrin.h>
-
-#include "linear_kernels.h"
+#include "byte_codes.h"
 
 namespace eb {
 namespace EB_ISA {
 
 constexpr int kSharing = 4;  // up to so many planes two codes share a byte while they are transposed
-
-// For every byte of a register which byte of a group's int16 activations it takes.
-struct Order {
-  alignas(64) uint8_t from[64];
-};
-
-// Codes of a lane: columns 2i, i = 0 .. 7, then 2i + 1. `parity` 0 or 1: only these columns, for each of two rows.
-constexpr Order order(int parity, bool high) {
-  Order result{};
-  for (int i = 0; i < 64; ++i) {
-    const int column = 16 * (i / 32) + 2 * (i % 8) + (parity < 0 ? i / 8 % 2 : parity);
-    result.from[i] = static_cast<uint8_t>(2 * column + (high ? 1 : 0));
-  }
-  return result;
-}
-
-constexpr Order kLow = order(-1, false), kHigh = order(-1, true);
-constexpr Order kLowEven = order(0, false), kHighEven = order(0, true);
-constexpr Order kLowOdd = order(1, false), kHighOdd = order(1, true);
-
-static inline __m512i ordered(__m512i q, const Order& by) {
-  return _mm512_permutexvar_epi8(_mm512_load_si512(by.from), q);
-}
-
-// Row t of the bit matrices, t = 0 the codes' most significant bit.
-template <int B, int kBytes>
-static inline void load_planes(const uint8_t* const* lines, int offset, __m512i (&row)[kBytes]) {
-  for (int t = 0; t < kBytes; ++t)
-    row[t] = t < kBytes - B ? _mm512_setzero_si512() : _mm512_loadu_si512(lines[t - (kBytes - B)] + offset);
-}
-
-static inline __m512i transposed(__m512i matrices) {
-  return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64(static_cast<int64_t>(0x8040201008040201)), matrices, 0);
-}
 
 // Exact sums of 16 rows; those of columns 0 .. 15 apart from those of 16 .. 31.
 struct HalfSums {
@@ -99,27 +60,14 @@ static inline HalfSums few_planes(const uint8_t* const* lines, int offset, __m51
 // Up to eight planes: a lane has the 16 codes of one row.
 template <int B>
 static inline HalfSums many_planes(const uint8_t* const* lines, int offset, __m512i q) {
-  __m512i r[8], pairs[8], fours[8], sums[8];
-  load_planes<B>(lines, offset, r);
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    pairs[i] = _mm512_unpacklo_epi8(r[2 * i], r[2 * i + 1]);
-    pairs[4 + i] = _mm512_unpackhi_epi8(r[2 * i], r[2 * i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {  // planes 0 - 3 and 4 - 7 of the same places come one after the other
-    const int from = 4 * (i / 2) + 2 * (i % 2), to = 4 * (i / 2) + i % 2;
-    fours[to] = _mm512_unpacklo_epi16(pairs[from], pairs[from + 1]);
-    fours[to + 2] = _mm512_unpackhi_epi16(pairs[from], pairs[from + 1]);
-  }
+  __m512i codes[8], sums[8];
+  byte_codes<B>(lines, offset, codes);
   const __m512i low = ordered(q, kLow), high = ordered(q, kHigh);
   const __m512i top = _mm512_set1_epi8(static_cast<char>(0x80));
 #pragma GCC unroll 8
   for (int k = 0; k < 8; ++k) {
-    const __m512i left = fours[k / 2 * 2], right = fours[k / 2 * 2 + 1];
-    const __m512i codes = transposed(k % 2 == 0 ? _mm512_unpacklo_epi32(left, right) : _mm512_unpackhi_epi32(left, right));
-    const __m512i sum = _mm512_slli_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), codes, high), 8);
-    sums[k] = _mm512_dpbusd_epi32(sum, low, B < 8 ? codes : _mm512_xor_si512(codes, top));
+    const __m512i sum = _mm512_slli_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), codes[k], high), 8);
+    sums[k] = _mm512_dpbusd_epi32(sum, low, B < 8 ? codes[k] : _mm512_xor_si512(codes[k], top));
   }
   __m512i low_rows = sum_of_fours(sums[0], sums[1], sums[2], sums[3]);
   __m512i high_rows = sum_of_fours(sums[4], sums[5], sums[6], sums[7]);

@@ -9,6 +9,7 @@
 #if defined(__linux__) && defined(__x86_64__)
 #include <cstring>
 
+#include "byte_codes.h"
 #include "matrix_kernels.h"
 #include "simd.h"
 #include "strip_x86.h"
@@ -58,36 +59,50 @@ void begin(Form form) {
 
 void end() { _tile_release(); }
 
+// Low bytes, then high bytes, of columns in the order of the codes.
+constexpr Order tile_order() {
+  Order result{};
+  for (int i = 0; i < 64; ++i) result.from[i] = (i < kGroupCols ? kLow : kHigh).from[i % 32 / 16 * 32 + i % 16];
+  return result;
+}
+
 void pack(const ActGroup& act, PackedGroup* out, int row) {
-  const __m512i q = _mm512_loadu_si512(act.q);
-  _mm256_store_si256(reinterpret_cast<__m256i*>(out->high[row]), _mm512_cvtepi16_epi8(_mm512_srli_epi16(q, 8)));
-  _mm256_store_si256(reinterpret_cast<__m256i*>(out->low[row]), _mm512_cvtepi16_epi8(q));
+  static constexpr Order kOrder = tile_order();
+  const __m512i bytes = ordered(_mm512_loadu_si512(act.q), kOrder);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(out->low[row]), _mm512_castsi512_si256(bytes));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(out->high[row]), _mm512_extracti64x4_epi64(bytes, 1));
   out->scale[row] = act.scale;
   out->scaled_sum[row] = act.scaled_sum;
   out->sum[row] = act.sum;
   out->sum_low[row] = act.sum_low;
 }
 
-// Column pairs 2 j and 2 j + 1, 16 rows each: four bytes a row.
-__m512i quad(const Codes16& first, const Codes16& second) {
-  const auto bytes = [](__m512i v) {
-    const __m512i low = _mm512_and_si512(v, _mm512_set1_epi32(0xff));
-    return _mm512_or_si512(low, _mm512_and_si512(_mm512_srli_epi32(v, 8), _mm512_set1_epi32(0xff00)));
-  };
-  return _mm512_or_si512(bytes(first.v), _mm512_slli_epi32(bytes(second.v), 16));
+// Four rows a lane become four columns a lane: a transpose of 4 x 4 dwords.
+inline void transpose_dwords(const __m512i* rows, __m512i* columns) {
+  const __m512i ab = _mm512_unpacklo_epi32(rows[0], rows[1]), ab2 = _mm512_unpackhi_epi32(rows[0], rows[1]);
+  const __m512i cd = _mm512_unpacklo_epi32(rows[2], rows[3]), cd2 = _mm512_unpackhi_epi32(rows[2], rows[3]);
+  columns[0] = _mm512_unpacklo_epi64(ab, cd);
+  columns[1] = _mm512_unpackhi_epi64(ab, cd);
+  columns[2] = _mm512_unpacklo_epi64(ab2, cd2);
+  columns[3] = _mm512_unpackhi_epi64(ab2, cd2);
 }
 
 template <int B>
 void expand(const CodeBook& book, const Segment& part, int8_t* out) {
+  constexpr int kQuad = 4 * kStripRows;
   const __m512i zero = _mm512_set1_epi8(static_cast<char>(book.full ? book.zero : 0));
-  for (int g = 0; g < part.groups; ++g) {
+  for (int g = 0; g < part.groups; ++g, out += kByteGroup) {
     prefetch_lines<B>(part.lines, g * kLineBytes);
-    for (int h = 0; h < 2; ++h) {
-      Codes16 pairs[8];
-      expand_half<B>(part.lines, g * kLineBytes + h * kLineBytes / 2,
-                     [&](int i, const Codes16& codes) { pairs[i] = codes; });
-      for (int j = 0; j < 4; ++j, out += 4 * kStripRows)
-        _mm512_storeu_si512(out, _mm512_sub_epi8(quad(pairs[2 * j], pairs[2 * j + 1]), zero));
+    __m512i codes[8], low_rows[4], high_rows[4];
+    byte_codes<B>(part.lines, g * kLineBytes, codes);
+    transpose_dwords(codes, low_rows);
+    transpose_dwords(codes + 4, high_rows);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      const __m512i first = _mm512_shuffle_i32x4(low_rows[j], high_rows[j], 0x44);
+      const __m512i second = _mm512_shuffle_i32x4(low_rows[j], high_rows[j], 0xee);
+      _mm512_storeu_si512(out + j * kQuad, _mm512_sub_epi8(first, zero));
+      _mm512_storeu_si512(out + (4 + j) * kQuad, _mm512_sub_epi8(second, zero));
     }
   }
 }

@@ -38,7 +38,8 @@ struct PackedRows {
 struct MatrixKernels {
   // One group of a row into place `row` of a tile.
   void (*pack)(const ActGroup& act, PackedGroup* out, int row);
-  // Codes of `part` as signed bytes [groups][8 column quads][16 rows][4]; at full width `zero` is already taken off.
+  // Codes of `part` as signed bytes [groups][8 column quads][16 rows][4], columns in the unit's own order (`pack` has the
+  // same); at full width `zero` is already taken off.
   void (*expand)(const CodeBook& book, const Segment& part, int8_t* out);
   // acc[count][16] += rows of x times `groups` groups of codes from group `first` on. Between `begin` and `end`.
   void (*tiles)(const CodeBook& book, const int8_t* codes, int first, int groups, PackedRows rows, int count,

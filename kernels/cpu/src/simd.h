@@ -46,12 +46,19 @@ static inline float f16_to_f32(uint16_t half) {
 }
 
 // Six-bit values of rows `row` .. of 16 (`load_six_bits`): `low` has nibbles two to a byte, `high` the top two bits four to
-// a byte. So row r's nibble is at bit 4 r and its top bits are at bit 2 r of what lies there.
+// a byte. So row r's nibble is at bit 4 r and its top bits are at bit 2 r of what lies there. `store_whole` stores whole
+// numbers as int16 and returns their sum.
 #if defined(__AVX2__)
 static inline int32_t word_at(const uint8_t* p) {
   int32_t word;
   std::memcpy(&word, p, 4);
   return word;
+}
+
+static inline int32_t sum_of(__m256i a) {
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
 }
 #endif
 
@@ -86,6 +93,11 @@ static inline F32 load_f16(const uint16_t* p) {
   const __m256 low = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   const __m256 high = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)));
   return {_mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1)};
+}
+static inline int32_t store_whole(int16_t* p, F32 a) {
+  const __m512i whole = _mm512_cvtps_epi32(a.v);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(whole));
+  return sum_of(_mm256_add_epi32(_mm512_castsi512_si256(whole), _mm512_extracti64x4_epi64(whole, 1)));
 }
 static inline F32 load_i8(const int8_t* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
@@ -129,6 +141,12 @@ static inline F32 load_bf16(const uint16_t* p) {
 static inline F32 load_f16(const uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
+static inline int32_t store_whole(int16_t* p, F32 a) {
+  const __m256i whole = _mm256_cvtps_epi32(a.v);
+  const __m128i packed = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), packed);
+  return sum_of(whole);
+}
 static inline F32 load_i8(const int8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))};
 }
@@ -167,6 +185,11 @@ static inline F32 round_even(F32 a) { EB_LANES((a.v[i] + 0x1.8p23f) - 0x1.8p23f)
 static inline F32 exp2_whole(F32 a) { EB_LANES(from_bits(static_cast<uint32_t>(static_cast<int32_t>(a.v[i]) + 127) << 23)); }
 static inline F32 load_bf16(const uint16_t* p) { EB_LANES(bf16_to_f32(p[i])); }
 static inline F32 load_f16(const uint16_t* p) { EB_LANES(f16_to_f32(p[i])); }
+static inline int32_t store_whole(int16_t* p, F32 a) {
+  int32_t total = 0;
+  for (int i = 0; i < 4; ++i) total += p[i] = static_cast<int16_t>(a.v[i]);
+  return total;
+}
 static inline F32 load_i8(const int8_t* p) { EB_LANES(static_cast<float>(p[i])); }
 static inline F32 load_six_bits(const uint8_t* low, const uint8_t* high, int row) {
   EB_LANES(static_cast<float>((low[(row + i) / 2] >> 4 * ((row + i) % 2) & 15) |
