@@ -19,13 +19,16 @@ namespace EB_ISA {
 namespace {
 
 constexpr int kTileValues = kMatrixRows * kStripRows;
-constexpr int kLag = 1;  // groups that are multiplied before the sums of one are loaded again: at once they would wait
+constexpr int kLag = 2;  // steps from the multiplication of a group to its sums' way into floats
+constexpr int kBuffers = 4;
 // Tile registers: GCC makes their names of what stands in a call.
 #define EB_HIGH 0
 #define EB_LOW 1
 #define EB_CODES 2
 #define EB_HIGH_SUMS 3
 #define EB_LOW_SUMS 4
+#define EB_HIGH_SUMS_ODD 5
+#define EB_LOW_SUMS_ODD 6
 
 // Columns that share a scale are multiplied together.
 constexpr int columns(Form form) { return form == Form::halves ? kGroupCols / 2 : kGroupCols; }
@@ -53,6 +56,8 @@ void begin(Form form) {
   config.set(EB_CODES, columns(form) / 4, 4 * kStripRows);
   config.set(EB_HIGH_SUMS, kMatrixRows, 4 * kStripRows);
   config.set(EB_LOW_SUMS, kMatrixRows, 4 * kStripRows);
+  config.set(EB_HIGH_SUMS_ODD, kMatrixRows, 4 * kStripRows);
+  config.set(EB_LOW_SUMS_ODD, kMatrixRows, 4 * kStripRows);
   memory_is_seen();
   _tile_loadconfig(&config);
 }
@@ -119,18 +124,40 @@ struct alignas(64) Sums {
   int32_t high[kTileValues], low[kTileValues];
 };
 
-inline void multiply(const int8_t* high, const uint8_t* low, const int8_t* codes, Sums& sums) {
+// The products of a step, and then the sums of the step before go to memory: those of this one would be waited for.
+#define EB_STEP(HIGH_SUMS, LOW_SUMS, HIGH_BEFORE, LOW_BEFORE)  \
+  __asm__ volatile("" ::"r"(&before));                         \
+  memory_is_seen();                                            \
+  _tile_zero(HIGH_SUMS);                                       \
+  _tile_zero(LOW_SUMS);                                        \
+  _tile_loadd(EB_CODES, codes, 4 * kStripRows);                \
+  _tile_loadd(EB_HIGH, high, kGroupCols);                      \
+  _tile_dpbssd(HIGH_SUMS, EB_HIGH, EB_CODES);                  \
+  _tile_loadd(EB_LOW, low, kGroupCols);                        \
+  _tile_dpbusd(LOW_SUMS, EB_LOW, EB_CODES);                    \
+  _tile_stored(HIGH_BEFORE, before.high, 4 * kStripRows);      \
+  _tile_stored(LOW_BEFORE, before.low, 4 * kStripRows);        \
+  memory_is_seen()
+
+inline void multiply(int step, const int8_t* high, const uint8_t* low, const int8_t* codes, Sums& before) {
+  if (step % 2 == 0) {
+    EB_STEP(EB_HIGH_SUMS, EB_LOW_SUMS, EB_HIGH_SUMS_ODD, EB_LOW_SUMS_ODD);
+  } else {
+    EB_STEP(EB_HIGH_SUMS_ODD, EB_LOW_SUMS_ODD, EB_HIGH_SUMS, EB_LOW_SUMS);
+  }
+}
+
+// The sums of the last step.
+inline void store_last(int step, Sums& sums) {
   __asm__ volatile("" ::"r"(&sums));
   memory_is_seen();
-  _tile_zero(EB_HIGH_SUMS);
-  _tile_zero(EB_LOW_SUMS);
-  _tile_loadd(EB_CODES, codes, 4 * kStripRows);
-  _tile_loadd(EB_HIGH, high, kGroupCols);
-  _tile_dpbssd(EB_HIGH_SUMS, EB_HIGH, EB_CODES);
-  _tile_loadd(EB_LOW, low, kGroupCols);
-  _tile_dpbusd(EB_LOW_SUMS, EB_LOW, EB_CODES);
-  _tile_stored(EB_HIGH_SUMS, sums.high, 4 * kStripRows);
-  _tile_stored(EB_LOW_SUMS, sums.low, 4 * kStripRows);
+  if (step % 2 == 0) {
+    _tile_stored(EB_HIGH_SUMS, sums.high, 4 * kStripRows);
+    _tile_stored(EB_LOW_SUMS, sums.low, 4 * kStripRows);
+  } else {
+    _tile_stored(EB_HIGH_SUMS_ODD, sums.high, 4 * kStripRows);
+    _tile_stored(EB_LOW_SUMS_ODD, sums.low, 4 * kStripRows);
+  }
   memory_is_seen();
 }
 
@@ -157,13 +184,16 @@ void tile(const CodeBook& book, const int8_t* codes, int groups, const PackedGro
   __m512 total[kMatrixRows];
 #pragma GCC unroll 16
   for (int r = 0; r < kMatrixRows; ++r) total[r] = r < count ? _mm512_loadu_ps(acc + r * kStripRows) : _mm512_setzero_ps();
-  Sums sums[2 * kLag];
+  Sums sums[kBuffers];
   const int steps = groups * kParts;
   for (int step = 0; step < steps + kLag; ++step) {
+    Sums& before = sums[(step + kBuffers - 1) % kBuffers];
     if (step < steps) {
       const PackedGroup& group = x[step / kParts];
       const int at = step % kParts * columns(kForm);
-      multiply(group.high[0] + at, group.low[0] + at, codes + step * (kByteGroup / kParts), sums[step % (2 * kLag)]);
+      multiply(step, group.high[0] + at, group.low[0] + at, codes + step * (kByteGroup / kParts), before);
+    } else if (step == steps) {
+      store_last(step - 1, before);
     }
     if (step < kLag) continue;
     const int done = step - kLag, g = done / kParts;
@@ -171,7 +201,7 @@ void tile(const CodeBook& book, const int8_t* codes, int groups, const PackedGro
     const __m512 m = kForm == Form::minimum ? _mm512_loadu_ps(scales.m + g * kStripRows) : _mm512_setzero_ps();
 #pragma GCC unroll 16
     for (int r = 0; r < kMatrixRows; ++r)
-      total[r] = add_row<kForm, kFull>(book, sums[done % (2 * kLag)], r, x[g], done % kParts, s, m, total[r]);
+      total[r] = add_row<kForm, kFull>(book, sums[done % kBuffers], r, x[g], done % kParts, s, m, total[r]);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kMatrixRows; ++r)

@@ -220,6 +220,23 @@ static inline float sum(F32 a) {
   return lanes[0];
 }
 
+#if defined(__AVX2__)
+
+static inline float largest_of(__m256 a) {
+  __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
+}
+#if defined(EB_AVX512)
+static inline float largest(F32 a) {
+  return largest_of(_mm256_max_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1)));
+}
+#else
+static inline float largest(F32 a) { return largest_of(a.v); }
+#endif
+
+#else
+
 static inline float largest(F32 a) {
   float lanes[F32::kLanes];
   store(lanes, a);
@@ -227,6 +244,8 @@ static inline float largest(F32 a) {
   for (int i = 1; i < F32::kLanes; ++i) best = lanes[i] > best ? lanes[i] : best;
   return best;
 }
+
+#endif
 
 }  // namespace EB_ISA
 }  // namespace eb
