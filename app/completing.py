@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ebbtide.app.files.listing import ListedFile
 from ebbtide.app.files.matching import match_files
 from ebbtide.app.files.mentions import MOST_BYTES, around_file, find_mentions
 from ebbtide.app.files.peek import Peeks
 from ebbtide.app.token_counts import Cost, TokenCounts
-from ebbtide.app.widgets.completions import MOST_ROWS, Completion
+from ebbtide.app.widgets.completions import MOST_ROWS, NONE, Completion
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,24 +26,37 @@ MOST_OPENED = 64
 """Files that are looked into for one list: at one key it is found out of so many whether they are text."""
 
 
-def complete_command(typed: str, registry: "Registry", screen: "ChatScreen") -> list[Completion]:
-    """`typed`: the whole prompt up to the cursor, one line."""
+class Offer(NamedTuple):
+    """What may be written. `marked`: the row that Enter takes at once; the others have to be moved to."""
+
+    rows: list[Completion]
+    marked: int = NONE
+
+
+def complete_command(typed: str, registry: "Registry", screen: "ChatScreen") -> Offer:
+    """`typed`: the whole prompt up to the cursor, one line.
+
+    Enter takes the first command for a beginning only; what is written whole is left as it is.
+    """
     if not typed.startswith("/") or "\n" in typed:
-        return []
+        return Offer([])
     name, space, argument = typed[1:].partition(" ")
     if not space:
-        return [
+        rows = [
             Completion(f"/{command.name}" + (" " if command.arguments else ""), command.summary, len(typed))
             for command in registry.starting_with(name)
         ]
+        return Offer(rows, NONE if registry.has(name) else 0)
     call = registry.parse(typed if argument else f"/{name}")
     if call is None or call.command is None or call.command.choices is None or " " in argument:
-        return []
-    return [
-        Completion(choice, "", len(argument))
-        for choice in call.command.choices(screen)
-        if choice.startswith(argument) and choice != argument
-    ]
+        return Offer([])
+    return Offer(
+        [
+            Completion(choice, "", len(argument))
+            for choice in call.command.choices(screen)
+            if choice.startswith(argument) and choice != argument
+        ]
+    )
 
 
 class FileCosts:
@@ -52,29 +65,32 @@ class FileCosts:
     def __init__(self, folder: "Path", counts: TokenCounts) -> None:
         self._folder, self._counts, self._peeks = folder, counts, Peeks()
 
-    def completions(self, before_cursor: str, files: Callable[[], Sequence[ListedFile]]) -> list[Completion]:
-        """Text files for an `@` that is being typed, with what they cost."""
+    def completions(self, before_cursor: str, files: Callable[[], Sequence[ListedFile]]) -> Offer:
+        """Text files for an `@` that is being typed, with what they cost; the one whose name is written whole
+        is marked, and offered only where others have a longer name.
+        """
         match = _FILE.search(before_cursor)
         if match is None:
-            return []
+            return Offer([])
         typed = match.group(2)
         most_opened = self._peeks.opened + MOST_OPENED
 
         def is_offered(file: ListedFile) -> bool:
-            return (
-                file.path != typed
-                and self._peeks.opened < most_opened
-                and self._peeks.is_text(self._folder / file.path)
-            )
+            return self._peeks.opened < most_opened and self._peeks.is_text(self._folder / file.path)
 
-        return [
+        found = match_files(typed, files(), MOST_ROWS, is_offered)
+        paths = [file.path for file in found]
+        if paths == [typed]:
+            return Offer([])
+        rows = [
             Completion(
-                f'@"{file.path}" ' if " " in file.path else f"@{file.path} ",
-                str(self._of_file(self._folder / file.path, MOST_COUNTED_BYTES)),
+                f'@"{path}" ' if " " in path else f"@{path} ",
+                str(self._of_file(self._folder / path, MOST_COUNTED_BYTES)),
                 len(match.group(1)) + len(typed) + 1,
             )
-            for file in match_files(typed, files(), MOST_ROWS, is_offered)
+            for path in paths
         ]
+        return Offer(rows, paths.index(typed) if typed in paths else NONE)
 
     def of_prompt(self, text: str, parts: Sequence[str]) -> Cost:
         """Of a prompt with the files that it names. `text` has chips; `parts` are those of `Pastes.parts`."""

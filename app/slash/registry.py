@@ -71,6 +71,10 @@ class Registry:
             return None
         return Call(name, argument.strip(), command)
 
+    def has(self, name: str) -> bool:
+        """Whether a command, or an alias, is called so."""
+        return name.casefold() in self._by_name
+
     def nearest(self, name: str) -> list[str]:
         """Names that a mistyped one may mean, the likeliest first."""
         known = [known for known in self._by_name if known.startswith(name.casefold())]

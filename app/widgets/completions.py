@@ -9,6 +9,8 @@ from textual.widget import Widget
 from ebbtide.app.safe_text import safe_line
 
 MOST_ROWS = 8
+NONE = -1
+"""No row is marked."""
 
 
 class Completion(NamedTuple):
@@ -21,33 +23,33 @@ class Completion(NamedTuple):
 
 
 class Completions(Widget):
-    """Draws the rows and marks one of them; knows nothing of the prompt."""
+    """Draws the rows; marks the one that Enter takes, if there is one. Knows nothing of the prompt."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"completion--text", "completion--meaning", "completion--chosen"}
 
     rows: reactive[tuple[Completion, ...]] = reactive((), layout=True)
-    at: reactive[int] = reactive(0)
+    at: reactive[int] = reactive(NONE)
 
     def on_mount(self) -> None:
         self.display = False
 
-    def show(self, rows: list[Completion]) -> None:
-        """Show these rows, the first one chosen; none hides the list. Where only meanings change, the choice
-        stays.
-        """
+    def show(self, rows: list[Completion], marked: int = NONE) -> None:
+        """Show these rows, and mark one; none hides the list. Where only meanings change, the mark stays."""
         fresh = tuple(rows[:MOST_ROWS])
         if fresh != self.rows:
             same = [row.text for row in fresh] == [row.text for row in self.rows]
-            self.rows, self.at = fresh, self.at if same else 0
+            self.rows, self.at = fresh, self.at if same else marked
             self.display = bool(fresh)
 
     @property
-    def chosen(self) -> Completion | None:
-        return self.rows[self.at] if self.rows else None
+    def marked(self) -> Completion | None:
+        return self.rows[self.at] if self.rows and self.at != NONE else None
 
     def move(self, step: int) -> None:
+        """Mark the next row, or the one before; without a mark, the first or the last."""
         if self.rows:
-            self.at = (self.at + step) % len(self.rows)
+            before = NONE if step > 0 else len(self.rows)
+            self.at = ((self.at if self.at != NONE else before) + step) % len(self.rows)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         return len(self.rows)

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import TextArea
 
-from ebbtide.app.completing import FileCosts, complete_command
+from ebbtide.app.completing import FileCosts, Offer, complete_command
 from ebbtide.app.conversation import Message
 from ebbtide.app.files.listing import ListedFile, list_files
 from ebbtide.app.files.mentions import missing_files
@@ -15,9 +15,10 @@ from ebbtide.app.question_queue import QuestionQueue
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.token_counts import Cost
 from ebbtide.app.turn_choice import TurnChoice
-from ebbtide.app.widgets.completions import Completion, Completions
+from ebbtide.app.widgets.completions import Completions
 from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.queue_list import QueueList
+from ebbtide.app.widgets.status_line import NOTE_HINT_S
 from ebbtide.app.widgets.turn_chooser import TurnChooser
 
 if TYPE_CHECKING:
@@ -87,15 +88,22 @@ class PromptArea(Vertical):
         warning = session.too_long(cost.tokens, alone=alone)
         session.draft = cost if cost.tokens >= WORTH_SAYING or warning or "@" in text else Cost()
         words = [f"{session.draft}{warning}"] if session.draft.tokens else []
-        self.prompt.border_subtitle = " · ".join([*self._missing(text), *words])
+        missing = [] if self.prompt.completing else self._missing(text)
+        self.prompt.border_subtitle = " · ".join([*missing, *words])
         self.prompt.set_class(bool(warning), "-too-long")
 
     def _missing(self, text: str) -> list[str]:
         """That a file is not there, once its name is written; it is sent as plain words all the same."""
-        if "@" not in text or self.prompt.completing or len(text) > MOST_SEARCHED:
+        if "@" not in text or len(text) > MOST_SEARCHED:
             return []
         names = missing_files(text, self._chat.tools.folder)[:MOST_MISSING]
         return [f"@{safe_line(name)} is no file here" for name in names]
+
+    def _tell_missing(self) -> None:
+        """What is being sent has names that were not told of, because a list offered others for them."""
+        missing = self._missing(self.prompt.text)
+        if self.prompt.completing and missing:
+            self._chat.hint(" · ".join(missing), NOTE_HINT_S)
 
     def on_text_area_selection_changed(self) -> None:
         self._complete()
@@ -103,14 +111,15 @@ class PromptArea(Vertical):
     def _complete(self) -> None:
         """Show what the text at the cursor may become."""
         before = self._completed_for = self.prompt.text_before_cursor()
-        rows: list[Completion] = []
+        offer = Offer([])
         if before != self._closed_for:
             self._closed_for = ""
             if self.prompt.cursor_location[0] == 0:
-                rows = complete_command(before, self._chat.registry, self._chat)
-            rows = rows or self._costs.completions(before, self._list)
+                offer = complete_command(before, self._chat.registry, self._chat)
+            if not offer.rows:
+                offer = self._costs.completions(before, self._list)
         completions = self.query_one(Completions)
-        completions.show(rows)
+        completions.show(*offer)
         self.prompt.completing = bool(completions.rows)
 
     def _list(self) -> list[ListedFile]:
@@ -129,20 +138,22 @@ class PromptArea(Vertical):
         self._complete()
 
     def take_completion(self, *, by_enter: bool) -> bool:
-        """See `Completer`. Enter sends a command that is complete; anything else is written into
-        the prompt.
+        """See `Completer`. Tab writes the marked row, or else the first, into the prompt. Enter does so with
+        a marked row that says something else than what is written; a command that is complete then is sent
+        too. Without a mark Enter sends the text as it is.
         """
         if self._completed_for != self.prompt.text_before_cursor():
             self._complete()  # the text has gone on since they were shown
-        chosen = self.query_one(Completions).chosen
-        if chosen is None:
+        completions, before = self.query_one(Completions), self.prompt.text_before_cursor()
+        chosen = completions.marked
+        if chosen is None and not by_enter and completions.rows:
+            chosen = completions.rows[0]
+        if chosen is None or (by_enter and before.endswith(chosen.text.strip())):
+            if by_enter:
+                self._tell_missing()
             return by_enter
-        before = self.prompt.text_before_cursor()
-        complete = chosen.text.strip() == before.strip()
-        if not (by_enter and complete):
-            self.prompt.replace_before_cursor(chosen.replaces, chosen.text)
-            complete = not chosen.text.endswith(" ")
-        return by_enter and complete and before.startswith("/")
+        self.prompt.replace_before_cursor(chosen.replaces, chosen.text)
+        return by_enter and before.startswith("/") and not chosen.text.endswith(" ")
 
     # --- modes
 

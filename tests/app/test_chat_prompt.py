@@ -51,6 +51,11 @@ def contents(pilot: Pilot[None]) -> list[str]:
     return [turn.content for turn in screen_of(pilot).session.turns]
 
 
+def screen_of_chat(pilot: Pilot[None]) -> ChatScreen:
+    """Also below a list."""
+    return next(screen for screen in pilot.app.screen_stack if isinstance(screen, ChatScreen))
+
+
 async def typed(pilot: Pilot[None], text: str) -> None:
     press(pilot, *text)
     await until(pilot, lambda: prompt_of(pilot).text.endswith(text))
@@ -204,7 +209,7 @@ async def test_arguments_are_completed() -> None:
         await ready(pilot)
         await typed(pilot, "/export ")
         await completing(pilot, "json")
-        press(pilot, "down", "tab")
+        press(pilot, "down", "down", "tab")
         await written(pilot, "/export json")
 
 
@@ -225,6 +230,72 @@ async def test_a_file_is_completed_costs_are_shown_and_it_is_sent(folder: Path) 
         press(pilot, "enter")
         await until(pilot, lambda: len(contents(pilot)) == 2)
         assert "File notes.md:\n```md\n" + "n" * 4000 in contents(pilot)[0]
+
+
+@pytest.mark.parametrize("text", ["what is @README.md", "what is @cache", "@docs/no", "what is @READ"])
+async def test_enter_sends_a_question_as_it_is_written_whatever_is_offered(folder: Path, text: str) -> None:
+    for name in ("README.md", "deep/er/README.md", "layer_cache.py", "docs/notes.md"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"text of {name}")
+    async with chat_app(Script(answer="ok")).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, text)
+        await until(pilot, lambda: prompt_of(pilot).completing)
+        press(pilot, "enter")
+        await until(pilot, lambda: len(contents(pilot)) == 2)
+        whole = text.endswith("README.md")
+        assert contents(pilot)[0].partition("\n")[0] == text
+        assert contents(pilot)[0].count("text of ") == whole
+        assert not whole or "text of README.md" in contents(pilot)[0]
+
+
+async def test_a_file_that_is_moved_to_is_taken_by_enter_and_tab_takes_the_first(folder: Path) -> None:
+    for name in ("a.md", "b.md"):
+        (folder / name).write_text("text")
+    async with chat_app(Script(answer="ok")).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "see @")
+        await completing(pilot, "@b.md")
+        press(pilot, "down", "down", "enter")
+        await written(pilot, "see @b.md ")
+        await typed(pilot, "@")
+        await completing(pilot, "@a.md")
+        press(pilot, "tab")
+        await written(pilot, "see @b.md @a.md ")
+        await typed(pilot, "@")
+        await completing(pilot, "@b.md")
+        press(pilot, "up", "enter")
+        await written(pilot, "see @b.md @a.md @b.md ")
+
+
+async def test_a_name_that_is_no_file_is_told_when_it_is_sent(folder: Path) -> None:
+    (folder / "nots.mdx").write_text("text")
+    async with chat_app(Script(answer="ok")).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, "see @nots.md")
+        await completing(pilot, "@nots.mdx")
+        press(pilot, "enter")
+        await shown(pilot, "@nots.md is no file here")
+        await until(pilot, lambda: contents(pilot) == ["see @nots.md", "ok"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/find", "Search all chats"),
+        ("/export", "This chat has not begun"),
+        ("/system no", "The system prompt holds"),
+        ("/theme ", "Themes"),
+    ],
+)
+async def test_a_command_that_is_written_whole_is_run_as_it_is(text: str, said: str) -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        await typed(pilot, text)
+        await until(pilot, lambda: prompt_of(pilot).completing)
+        press(pilot, "enter")
+        await shown(pilot, said)
+        assert screen_of_chat(pilot).session.system == ("no" if "system" in text else "")
 
 
 async def test_until_the_engine_has_counted_costs_are_estimates_that_know_digits(folder: Path) -> None:
@@ -267,7 +338,7 @@ async def test_a_count_that_arrives_leaves_the_chosen_row(folder: Path) -> None:
         await ready(pilot)
         await typed(pilot, "see @")
         await completing(pilot, "@two.md", "~1 token")
-        press(pilot, "down")
+        press(pilot, "down", "down")
         completions = screen_of(pilot).query_one(Completions)
         await until(pilot, lambda: completions.at == 1)
         screen = screen_of(pilot)

@@ -63,6 +63,6 @@ def test_a_list_offers_text_files_only_and_opens_few(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x = 1\n")
     files = [ListedFile(path.name, path.stat().st_size) for path in sorted(tmp_path.iterdir())]
     costs = FileCosts(tmp_path, TokenCounts(lambda command: None, lambda: 1, TokenRate()))
-    assert [row.text for row in costs.completions("see @x", lambda: files)] == ["@x.py "]
+    assert [row.text for row in costs.completions("see @x", lambda: files).rows] == ["@x.py "]
     assert costs._peeks.opened <= MOST_OPENED
-    assert [row.text for row in costs.completions("see @y", lambda: files)] == ["@y.py ", "@x.py "]
+    assert [row.text for row in costs.completions("see @y", lambda: files).rows] == ["@y.py ", "@x.py "]
