@@ -170,11 +170,11 @@ class ChatKeeper:
 
     @never_raises
     def save_draft(self, text: str, pastes: Sequence[tuple[int, int]] = ()) -> None:
-        self.store.save_draft(self.draft_key, text, pastes)
+        self.store.save_draft(self.draft_key, text, pastes, self.window)
 
     def load_draft(self) -> tuple[str, list[tuple[int, int]]]:
-        """The text, and which parts of it are pastes."""
-        return self.store.load_draft(self.draft_key), self.store.draft_pastes(self.draft_key)
+        """The text, and which parts of it are pastes. What another window that lives writes stays there."""
+        return self.store.take_draft(self.draft_key, self.window)
 
     @never_raises
     def save_queue(self, questions: Sequence[str]) -> None:
@@ -218,7 +218,7 @@ class ChatKeeper:
         if self.chat is None:
             self.chat = self.store.create_chat(model=self.model, preset=self.preset, system=self.system)
             self.store.set_open_chat(self.chat.id)
-            self.store.save_draft(NEW_CHAT, "")  # it was this chat's
+            self.store.save_draft(NEW_CHAT, "", window=self.window)  # it was this chat's
             self._move_queue(self.chat.id)
         return self.chat
 

@@ -160,7 +160,8 @@ class ChatScreen(Screen[None]):
         if last is not None:
             self._offer(safe_line(last.title) or "the last chat")
         self.questions.load_queue()
-        self.prompt.restore_draft(*self.session.keeper.load_draft())
+        if not self.prompt.text:  # one that is not shown stays for the next window
+            self.prompt.restore_draft(*self.session.keeper.load_draft())
 
     def _offer(self, title: str) -> None:
         """Tell how to go on with an earlier chat, while this one is empty, in the line left for that."""

@@ -11,7 +11,7 @@
     store.finish_message(answer.id, content=finished.text, finish_reason=finished.finish_reason,
                          usage=finished.usage, timings=finished.timings)    # state="stopped" or "failed" too
 
-    resume      chat = store.last_open_chat(); store.path(chat.head_id); store.load_draft(chat.id)
+    resume      chat = store.last_open_chat(); store.path(chat.head_id); store.take_draft(chat.id, window)
                 `whole_tree(chat.id)` has all branches, parents before children
     open        store.set_open_chat(chat.id), for `last_open_chat`; `NEW_CHAT` while a chat has not begun
     edit        store.add_message(chat.id, old.parent_id, "user", new_text): a sibling of the old question
@@ -21,7 +21,7 @@
     switch      leaf = store.leaf_below(sibling_id); store.set_active(chat.id, leaf); store.path(leaf)
                 `branches(leaf)` has, for every message of a path with alternatives, their ids: "2 of 3"
     fork        store.fork(message_id): a new chat with a copy of the path, "Title (2)"
-    drafts      store.save_draft(chat.id or NEW_CHAT, text), load_draft, draft_pastes; empty: no draft
+    drafts      store.save_draft(chat.id or NEW_CHAT, text), load_draft, take_draft; empty: no draft
     queue       store.save_queue(chat.id or NEW_CHAT, questions), load_queue: what waits for an answer to end
     history     store.history(limit, containing): what was asked in all chats, for Up and Ctrl+R
     search      store.search(query): hits with snippets; show one with leaf_below(hit.message_id)

@@ -4,6 +4,7 @@ chat is open.
 
 import sqlite3
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ebbtide.app.store import chats
 from ebbtide.app.store.records import Chat
@@ -15,27 +16,45 @@ NEW_CHAT = ""
 _OPEN_CHAT = "open chat"
 
 
+class Draft(NamedTuple):
+    """What one window has not sent yet, and which parts of it are pastes, in the order of the text."""
+
+    window: str
+    text: str
+    pastes: list[Span]
+
+
 def save_draft(
-    connection: sqlite3.Connection, chat_id: str, text: str, pastes: Sequence[Span], at_ms: int
+    connection: sqlite3.Connection, chat_id: str, window: str, text: str, pastes: Sequence[Span], at_ms: int
 ) -> None:
-    """An empty text removes the draft."""
+    """An empty text removes the draft of that window."""
     if text:
         spans = " ".join(f"{start} {end}" for start, end in pastes)
-        connection.execute("INSERT OR REPLACE INTO drafts VALUES (?, ?, ?, ?)", (chat_id, text, at_ms, spans))
+        row = (chat_id, window, text, at_ms, spans)
+        connection.execute("INSERT OR REPLACE INTO drafts VALUES (?, ?, ?, ?, ?)", row)
     else:
-        connection.execute("DELETE FROM drafts WHERE chat_id = ?", (chat_id,))
+        connection.execute("DELETE FROM drafts WHERE chat_id = ? AND window = ?", (chat_id, window))
 
 
-def load_draft(connection: sqlite3.Connection, chat_id: str) -> str:
-    """Empty when there is none."""
-    row = connection.execute("SELECT text FROM drafts WHERE chat_id = ?", (chat_id,)).fetchone()
-    return str(row[0]) if row else ""
+def drafts(connection: sqlite3.Connection, chat_id: str) -> list[Draft]:
+    """Of all windows, the latest first."""
+    rows = connection.execute(
+        "SELECT window, text, pastes FROM drafts WHERE chat_id = ? ORDER BY updated_ms DESC, window",
+        (chat_id,),
+    )
+    return [Draft(window, text, _spans(pastes)) for window, text, pastes in rows]
 
 
-def draft_pastes(connection: sqlite3.Connection, chat_id: str) -> list[Span]:
-    """In the order of the text."""
-    row = connection.execute("SELECT pastes FROM drafts WHERE chat_id = ?", (chat_id,)).fetchone()
-    numbers = [int(word) for word in row[0].split() if word.isdecimal()] if row else []
+def take_draft(connection: sqlite3.Connection, chat_id: str, before: str, window: str) -> bool:
+    """The draft of the window `before` is that of `window` from now on. False: it is not there any more."""
+    done = connection.execute(
+        "UPDATE OR IGNORE drafts SET window = ? WHERE chat_id = ? AND window = ?", (window, chat_id, before)
+    )
+    return done.rowcount > 0
+
+
+def _spans(words: str) -> list[Span]:
+    numbers = [int(word) for word in words.split() if word.isdecimal()]
     return list(zip(numbers[::2], numbers[1::2], strict=False))
 
 

@@ -86,10 +86,27 @@ FOURTH = (
     "ALTER TABLE drafts ADD COLUMN pastes TEXT NOT NULL DEFAULT ''",
 )
 
+FIFTH = (
+    # A draft is its window's: two windows with one chat write two. '' is a window that nobody knows any more.
+    """
+    CREATE TABLE window_drafts (
+        chat_id TEXT NOT NULL,
+        window TEXT NOT NULL,
+        text TEXT NOT NULL,
+        updated_ms INTEGER NOT NULL,
+        pastes TEXT NOT NULL DEFAULT '',
+        PRIMARY KEY (chat_id, window)
+    )
+    """,
+    "INSERT INTO window_drafts SELECT chat_id, '', text, updated_ms, pastes FROM drafts",
+    "DROP TABLE drafts",
+    "ALTER TABLE window_drafts RENAME TO drafts",
+)
+
 TABLES = ("chats", "messages", "drafts", "marks", "queued", "writers")
 """What people would miss, other than the search index."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD, FOURTH)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
 """Statements that lead from version n to n + 1. Never change one that was released: append."""
 
 

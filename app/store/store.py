@@ -260,20 +260,35 @@ class ChatStore:
 
     # --- drafts, queued questions, history, search
 
-    def save_draft(self, chat_id: str, text: str, pastes: Iterable[tuple[int, int]] = ()) -> None:
+    def save_draft(
+        self, chat_id: str, text: str, pastes: Iterable[tuple[int, int]] = (), window: str = ""
+    ) -> None:
         """Keep text that is not sent yet, for a chat or for `NEW_CHAT`; an empty text removes the draft.
 
-        `pastes`: which characters of it were pasted, as (start, end).
+        `pastes`: which characters of it were pasted, as (start, end). `window`: whose it is (`this_process`).
         """
         whole, spans, now = whole_text(text), list(pastes), now_ms()
-        self._database.write(lambda connection: notes.save_draft(connection, chat_id, whole, spans, now))
+        self._database.write(lambda c: notes.save_draft(c, chat_id, window, whole, spans, now))
 
     def load_draft(self, chat_id: str) -> str:
-        return self._database.read(lambda connection: notes.load_draft(connection, chat_id))
+        """The latest text, whichever window it is in."""
+        found = self._database.read(lambda connection: notes.drafts(connection, chat_id))
+        return found[0].text if found else ""
 
-    def draft_pastes(self, chat_id: str) -> list[tuple[int, int]]:
-        """Which parts of the draft were pasted."""
-        return self._database.read(lambda connection: notes.draft_pastes(connection, chat_id))
+    def take_draft(self, chat_id: str, window: str) -> tuple[str, list[tuple[int, int]]]:
+        """The draft that `window` goes on with, and its pastes: its own, or the latest of a window that is
+        gone, which is its own from now on. Drafts of windows that live stay theirs.
+        """
+        found = self._database.read(lambda connection: notes.drafts(connection, chat_id))
+        for draft in found:
+            if draft.window == window:
+                return draft.text, draft.pastes
+        for draft in found:
+            if not writers.is_living(draft.window) and self._database.write(
+                lambda c, before=draft.window: notes.take_draft(c, chat_id, before, window)  # type: ignore[misc]
+            ):
+                return draft.text, draft.pastes
+        return "", []
 
     def save_queue(self, chat_id: str, questions: Iterable[str]) -> None:
         """Keep the questions that wait to be sent, for a chat or for `NEW_CHAT`, instead of those before."""
