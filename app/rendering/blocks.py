@@ -5,17 +5,14 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from ebbtide.app.rendering.rows import BLANK, NARROWEST, Block, Look, Row, beside, folded, wrapped
-from ebbtide.app.safe_text import safe_line
+from ebbtide.app.rendering.code import code_label, code_rows, colored_lines
+from ebbtide.app.rendering.rows import BLANK, NARROWEST, Block, Look, Row, beside, wrapped
 
 HEADINGS = (".answer--title", ".answer--heading", ".answer--subheading")
 """By level."""
 BULLETS = ("• ", "◦ ", "▪ ")
 """By depth."""
-TAB_CELLS = 4
 QUOTE_BAR = "▌ "
-GOES_ON = "↪ "
-"""In front of a line of code that is the rest of the one above it."""
 
 
 def stacked(blocks: Sequence[Block], width: int, look: Look, *, airy: bool = True) -> list[Row]:
@@ -29,12 +26,20 @@ def stacked(blocks: Sequence[Block], width: int, look: Look, *, airy: bool = Tru
 
 
 def indented(
-    blocks: Sequence[Block], width: int, look: Look, first: Content, rest: Content, *, airy: bool
+    blocks: Sequence[Block],
+    width: int,
+    look: Look,
+    first: Content,
+    rest: Content,
+    *,
+    airy: bool,
+    is_ornament: bool = False,
 ) -> list[Row]:
     """Blocks behind a mark, which gives way where there is no room for both."""
     if width - first.cell_length < NARROWEST:
         return stacked(blocks, width, look, airy=airy)
-    return beside(stacked(blocks, width - first.cell_length, look, airy=airy) or [BLANK], first, rest)
+    rows = stacked(blocks, width - first.cell_length, look, airy=airy) or [BLANK]
+    return beside(rows, first, rest, is_ornament=is_ornament)
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Heading:
 @dataclass(frozen=True)
 class Rule:
     def rows(self, width: int, look: Look) -> list[Row]:
-        return [Row(Content.styled("─" * width, ".answer--rule"))]
+        return [Row(Content.styled("─" * width, ".answer--rule"), is_text=False)]
 
 
 @dataclass(frozen=True)
@@ -71,24 +76,12 @@ class Code:
     number: int
 
     def rows(self, width: int, look: Look) -> list[Row]:
-        from ebbtide.app.widgets.code_colors import colored  # after the first paint
-
-        inside = max(width, NARROWEST) - 2
-        text = self.code.rstrip("\n").expandtabs(TAB_CELLS)
-        code = colored(text, self.language, ansi=look.ansi, dark=look.dark)
-        lines = code.split("\n", allow_blank=True)
-        rows = [row for line in lines for row in folded(line, inside, GOES_ON)]
-        title = safe_line(self.language).partition(" ")[0] or "text"
-        title = f"{title}  {self.number}"[-inside:].rjust(inside)
-        return [
-            Row(_on_paper(Content.styled(title, ".answer--code-title"), inside)),
-            *(Row(_on_paper(row.content, inside), row.hang + 1, row.joint) for row in rows),
-        ]
-
-
-def _on_paper(line: Content, width: int) -> Content:
-    """A line of a code block: on its background, with a space on both sides."""
-    return line.pad(1, 1 + max(0, width - line.cell_length)).stylize_before(".answer--code")
+        lines = self.code.rstrip("\n").split("\n")
+        colored = colored_lines(lines, self.language, look)
+        rows = [code_label(self.language, self.number, width)]
+        for line, content in zip(lines, colored, strict=True):
+            rows += code_rows(line, content, width)
+        return rows
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ class Quote:
 
     def rows(self, width: int, look: Look) -> list[Row]:
         bar = Content.styled(QUOTE_BAR, ".answer--mark")
-        return indented(self.blocks, width, look, bar, bar, airy=True)
+        return indented(self.blocks, width, look, bar, bar, airy=True, is_ornament=True)
 
 
 @dataclass(frozen=True)

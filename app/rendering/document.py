@@ -10,8 +10,8 @@ from textual.content import Content
 
 from ebbtide.app.growing_markdown import GrowingMarkdown
 from ebbtide.app.markdown_parts import Closed
-from ebbtide.app.rendering.blocks import TAB_CELLS
 from ebbtide.app.rendering.build import Builder
+from ebbtide.app.rendering.code import TAB_CELLS
 from ebbtide.app.rendering.rows import BLANK, Block, Look, Row, wrapped
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from ebbtide.app.rendering.rows import Look, Row, wrapped
+from ebbtide.app.rendering.rows import Cut, Look, Row, wrapped
 
 BETWEEN = Content.styled(" │ ", ".answer--rule")
 CROSSING = "─┼─"
@@ -28,7 +28,7 @@ class Table:
         head = [cell.stylize_before(".answer--table-head") for cell in self.head]
         rule = CROSSING.join("─" * column for column in widths)
         lines = [self._lines(cells, widths) for cells in self.body]
-        between = [Row(Content.styled(rule, ".answer--rule"))]
+        between = [Row(Content.styled(rule, ".answer--rule"), is_text=False)]
         # Where a cell takes two lines, only a rule tells where the next row begins.
         airy = any(len(each) > 1 for each in lines)
         rows = self._lines(head, widths) + between
@@ -47,19 +47,16 @@ class Table:
             return None
         return _shrunk(natural, room)
 
-    def _lines(self, cells: Sequence[Content], widths: Sequence[int]) -> list[Row]:
+    def _lines(self, row: Sequence[Content], widths: Sequence[int]) -> list[Row]:
         """One row of the table."""
         columns = [
             [line.content for line in wrapped(cell, width)] or [Content()]
-            for cell, width in zip(cells, widths, strict=True)
+            for cell, width in zip(row, widths, strict=True)
         ]
         lines = []
         for at in range(max(map(len, columns))):
-            parts = [
-                _aligned(column[at] if at < len(column) else Content(), width, align)
-                for column, width, align in zip(columns, widths, self.align, strict=True)
-            ]
-            lines.append(Row(BETWEEN.join(parts)))
+            cells = [column[at] if at < len(column) else Content() for column in columns]
+            lines.append(_side_by_side(cells, widths, self.align))
         return lines
 
     def _records(self, width: int) -> list[Row]:
@@ -67,7 +64,7 @@ class Table:
         rows = []
         for number, cells in enumerate(self.body or [[Content()] * len(self.head)]):
             if number:
-                rows.append(Row(Content.styled("─" * max(width, 1), ".answer--rule")))
+                rows.append(Row(Content.styled("─" * max(width, 1), ".answer--rule"), is_text=False))
             for name, cell in zip(self.head, cells, strict=True):
                 rows += wrapped(name.stylize_before(".answer--table-head") + ": " + cell, max(width, 1))
         return rows
@@ -87,7 +84,15 @@ def _shrunk(natural: Sequence[int], room: int) -> list[int]:
     return widths
 
 
-def _aligned(cell: Content, width: int, align: str) -> Content:
-    space = max(0, width - cell.cell_length)
-    left = {"left": 0, "center": space // 2, "right": space}[align]
-    return cell.pad(left, space - left)
+def _side_by_side(cells: Sequence[Content], widths: Sequence[int], align: Sequence[str]) -> Row:
+    """A copy has tabs between the cells."""
+    parts, cuts, at, before = [], [], 0, 0
+    for number, (cell, width, side) in enumerate(zip(cells, widths, align, strict=True)):
+        space = max(0, width - cell.cell_length)
+        left = {"left": 0, "center": space // 2, "right": space}[side]
+        parts.append(cell.pad(left, space - left))
+        at += len(BETWEEN) * (number > 0)
+        cuts.append(Cut(before, at + left, "\t" * (number > 0)))
+        before = at + left + len(cell)
+        at += len(parts[-1])
+    return Row(BETWEEN.join(parts), cuts=(*cuts, Cut(before, at)))

@@ -18,7 +18,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import Screen
 
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_tools import ChatTools
@@ -35,6 +34,7 @@ from ebbtide.app.screens.elsewhere import LOOK_S, Elsewhere
 from ebbtide.app.screens.engine_events import EngineEvent, EngineEvents
 from ebbtide.app.screens.leaving import RETRY_S, Leaving
 from ebbtide.app.screens.questions import Questions
+from ebbtide.app.screens.selecting import SelectingScreen
 from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.warm import import_later
 from ebbtide.app.widgets.answer_text import AnswerText
@@ -58,7 +58,7 @@ NO_ENGINE = {
 }
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(SelectingScreen):
     """`session` is the chat, `tools` the world around it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from rich.segment import Segment
 from textual.content import Content
+from textual.events import Click
 from textual.geometry import Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
@@ -17,7 +18,7 @@ from textual.widget import Widget
 
 from ebbtide.app.markdown_parts import PartSplitter
 from ebbtide.app.rendering.document import Document
-from ebbtide.app.rendering.rows import Look, Row, letters_of, text_between
+from ebbtide.app.rendering.rows import Look, Row, letters_of, marked_parts, text_between
 from ebbtide.app.safe_text import visible
 from ebbtide.app.widgets.answer_inks import AnswerInks
 from ebbtide.app.widgets.settled_size import SettledSize
@@ -113,7 +114,7 @@ class AnswerText(SettledSize, Widget):
         if y >= len(rows):
             return Strip.blank(width, base.rich_style)
         ink = self.query_ancestor(AnswerInks).ink
-        pieces = self._selected(rows[y].content, y).render(base, end="", parse_style=ink)
+        pieces = self._selected(rows[y], y).render(base, end="", parse_style=ink)
         segments, x = [], 0
         for text, style in _runs(pieces):
             segments.append(Segment(text, (base + style).rich_style_with_offset(x, y)))
@@ -127,14 +128,35 @@ class AnswerText(SettledSize, Widget):
 
     # --- selecting with the mouse
 
-    def _selected(self, content: Content, y: int) -> Content:
+    def on_click(self, event: Click) -> None:
+        """The screen selects words and lines; here nothing is selected as a whole."""
+        if event.chain > 1:
+            event.prevent_default()
+
+    @property
+    def lines(self) -> list[str]:
+        """What stands in each row."""
+        return [row.content.plain for row in self._rows]
+
+    def rows_of_line(self, y: int) -> tuple[int, int]:
+        """The first and the last row of the line that was wrapped into row `y`."""
+        first = last = y
+        while first and self._rows[first].joint is not None:
+            first -= 1
+        while last + 1 < len(self._rows) and self._rows[last + 1].joint is not None:
+            last += 1
+        return first, last
+
+    def _selected(self, row: Row, y: int) -> Content:
         selection = self.text_selection
         span = selection.get_span(y) if selection is not None else None
         if span is None:
-            return content
-        start, end = span
+            return row.content
         style = Style.from_styles(self.screen.get_component_styles("screen--selection"))
-        return content.stylize(style, start, None if end == -1 else end)
+        content = row.content
+        for start, end in marked_parts(row, span[0], None if span[1] == -1 else span[1]):
+            content = content.stylize(style, start, end)
+        return content
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The text as it was before it was wrapped."""

@@ -3,12 +3,12 @@
 from textual.content import Content
 from textual.events import Click
 from textual.message import Message
-from textual.widgets import Static
 
 from ebbtide.app.safe_text import visible
+from ebbtide.app.widgets.ornament import Ornament
 
 
-class Fold(Static):
+class Fold(Ornament):
     """Not there while there is nothing to tell."""
 
     class Toggled(Message):

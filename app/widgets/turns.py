@@ -19,6 +19,7 @@ from ebbtide.app.files.mentions import split_files
 from ebbtide.app.safe_text import visible
 from ebbtide.app.widgets.answer_text import AnswerText
 from ebbtide.app.widgets.fold import Fold
+from ebbtide.app.widgets.ornament import Ornament
 from ebbtide.app.widgets.settled_size import SettledSize
 from ebbtide.app.widgets.thinking_fold import ThinkingFold
 
@@ -44,7 +45,7 @@ class Entry(SettledSize, Vertical):
         self.version = Version(1, 1)
         self._has_parts = False
         # Made when there is something to say: most turns never need it, and every widget costs time.
-        self._meta: Static | None = None
+        self._meta: Ornament | None = None
 
     def fresh(self) -> Self:
         """An equal entry that is not mounted."""
@@ -88,7 +89,7 @@ class Entry(SettledSize, Vertical):
         if self.message is not None and self.message.is_growing:
             parts.append("being written in another window")
         if parts and self._meta is None:
-            self._meta = Static(markup=False, classes="meta")
+            self._meta = Ornament(markup=False, classes="meta")
             self.mount(self._meta)
         if self._meta is not None:
             self._meta.update(Content("   ".join(parts)))
@@ -158,7 +159,7 @@ class Note(Entry):
         self.add_class(f"-{kind}")
 
     def compose(self) -> ComposeResult:
-        yield Static(self.SIGNS[self.kind], markup=False, classes="sign")
+        yield Ornament(self.SIGNS[self.kind], markup=False, classes="sign")
         yield Static(Content(visible(self.text)), markup=False, classes="text")
 
     def fresh(self) -> "Note":

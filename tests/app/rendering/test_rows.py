@@ -6,9 +6,26 @@ from hypothesis import strategies as st
 from textual.content import Content
 from textual.geometry import Offset
 
-from ebbtide.app.rendering.rows import BLANK, Row, beside, folded, text_between, wrapped
+from ebbtide.app.markdown_parts import PartSplitter
+from ebbtide.app.rendering.document import Document
+from ebbtide.app.rendering.rows import (
+    BLANK,
+    Look,
+    Row,
+    beside,
+    folded,
+    marked_parts,
+    text_between,
+    wrapped,
+)
 
 WORDS = st.lists(st.text("abcß日本🎉", min_size=1, max_size=12), min_size=1, max_size=12)
+
+
+def document(text: str) -> Document:
+    made, splitter = Document(), PartSplitter()
+    made.append([*splitter.push(text), *splitter.flush()])
+    return made
 
 
 def plain(rows: list[Row]) -> list[str]:
@@ -51,6 +68,49 @@ def test_what_is_selected_in_a_list(start: Offset | None, end: Offset | None, te
     second = beside(wrapped(Content("four"), 8), Content("• "), Content("  "))
     assert plain(first) == ["• one two", "  three"]
     assert text_between([*first, *second], start, end) == text
+
+
+CODE = "def f():\n\n\treturn a_name_that_goes_on\t# why  \n\n\n    x = 1  "
+
+
+@pytest.mark.parametrize("width", [10, 14, 20, 80])
+@pytest.mark.parametrize(
+    "around",
+    ["```python\n{}\n```\n", "> ```python\n> {}\n> ```\n", "1. ```python\n   {}\n   ```\n"],
+    ids=["at the margin", "in a quote", "in a list"],
+)
+def test_a_copy_of_code_is_the_code_as_it_was_written(around: str, width: int) -> None:
+    """Without label, margins and marks; with tabs, and with the spaces at the end of a line."""
+    inner = ("\n" + around.partition("```")[0].replace("1.", "  ")).join(CODE.split("\n"))
+    rows = document(around.format(inner)).rows(width, Look())[:-1]
+    assert text_between(rows, None, None) == CODE
+    first = next(y for y, row in enumerate(rows) if row.is_text)
+    at_first_letter = Offset(rows[first].content.plain.index(CODE[0]), first)
+    assert text_between(rows, at_first_letter, None) == CODE
+
+
+def test_a_part_of_a_line_of_code() -> None:
+    rows = document("```\n\tab\n  cd\n```\n").rows(20, Look())
+    assert text_between(rows, Offset(0, 1), Offset(6, 1)) == "\ta"
+    assert text_between(rows, Offset(5, 1), Offset(4, 2)) == "ab\n  c"
+    assert text_between(rows, Offset(15, 0), Offset(6, 1)) == "\ta", "from the label on"
+
+
+def test_a_copy_of_a_table_has_its_cells() -> None:
+    rows = document("| name | n |\n|:--|--:|\n| a | 1 |\n| bcdef | 12 |\n").rows(40, Look())[:-1]
+    assert text_between(rows, None, None) == "name\tn\na\t1\nbcdef\t12"
+
+
+def test_a_copy_of_a_quote_has_no_bars_and_one_of_a_rule_nothing() -> None:
+    rows = document("> one\n>\n> two\n\n---\n\nthree").rows(40, Look())[:-1]
+    assert text_between(rows, None, None) == "one\n\ntwo\n\n\nthree"
+
+
+def test_only_what_is_copied_is_marked() -> None:
+    label, line, *_ = document("```\n\tab\n```\n").rows(12, Look())
+    assert marked_parts(label, 0, None) == []
+    assert marked_parts(line, 0, None) == [(1, 7)]
+    assert marked_parts(line, 0, 3) == [(1, 3)]
 
 
 def test_an_empty_row_is_an_empty_line() -> None:
