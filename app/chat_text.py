@@ -12,7 +12,9 @@ HELP = """\
 Enter   send                     Ctrl+C   stop the answer; at the prompt: quit
 
 /new    begin a new chat         /pack    make a pack (paging from disk)
-/help   this text                /quit    quit (also /bye, /exit, Ctrl+D)
+/model  NAME: another model      /ctx     TOKENS: another context
+/budget SIZE: another budget     /quit    quit (also /bye, /exit, Ctrl+D)
+/help   this text
 
 @PATH in a question sends that file along; \"\"\" begins and ends a question of several lines."""
 """Of the plain chat; the screen makes its own from the registry of commands."""

@@ -1,39 +1,43 @@
 """`ebbtide --plain`: the chat line by line, for terminals and pipes that want no full screen."""
 
 import io
-import re
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from ebbtide.app.chat_session import ChatSession
-from ebbtide.app.chat_text import HELP, describe_end, describe_error
+from ebbtide.app.chat_text import describe_end, describe_error
 from ebbtide.app.console import ProgressPrinter, note, print_error
 from ebbtide.app.files.mentions import with_files
 from ebbtide.app.phase import Phase
+from ebbtide.app.plain_commands import FindModel, PlainCommands
 from ebbtide.app.quotes import is_open_quote, without_quotes
 from ebbtide.app.safe_text import safe, whole_text
 from ebbtide.app.word_wrap import WordWrap
 from ebbtide.engine.client import ClientEvent, EngineClient
-from ebbtide.engine.errors import UsageError
+from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.messages import Finished, Loaded, Progress, Token
 
 WAKE_S = 1.0
 PROMPT, MORE = "> ", "... "
 WELCOME = "{name} answers. /help shows what can be typed, /quit leaves; Ctrl+C stops an answer."
 ENDS = ("/quit", "/bye", "/exit")
-_COMMAND = re.compile(r"/[a-z]+$")
 
 
 class PlainChat:
     """Reads questions, writes answers; the session does the rest."""
 
     def __init__(
-        self, client: EngineClient, session: ChatSession, read: Callable[[str], str] = input
+        self,
+        client: EngineClient,
+        session: ChatSession,
+        find_model: FindModel,
+        read: Callable[[str], str] = input,
     ) -> None:
         self._client = client
         self._session = session
+        self._commands = PlainCommands(session, find_model)
         self._read = read
         self._wrap: WordWrap | None = None
 
@@ -65,26 +69,18 @@ class PlainChat:
         return without_quotes(text)
 
     def _take(self, text: str) -> None:
-        word = text.strip()
-        if word == "/help":
-            print(HELP, file=sys.stderr)
-        elif word == "/new":
-            self._session.clear()
-        elif word == "/pack":
-            self._session.reload_with_pack()
-            self._until_idle()
-        elif _COMMAND.match(word):
-            note(f"There is no command {word} here; /help lists them.")
-        elif word:
-            self._ask(whole_text(text))
+        try:
+            if not text.strip():
+                return
+            if self._commands.run(text):
+                self._until_idle()
+            else:
+                self._ask(whole_text(text))
+        except EbbtideError as error:
+            print_error(error)
 
     def _ask(self, text: str) -> None:
-        try:
-            whole = with_files(text, Path.cwd())
-        except UsageError as error:
-            print_error(error)
-            return
-        self._session.ask(whole)
+        self._session.ask(with_files(text, Path.cwd()))
         self._until_idle()
 
     def _until_idle(self) -> None:

@@ -1,6 +1,7 @@
 """`ebbtide [MODEL]`: the chat."""
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,9 +94,21 @@ def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: "ChatKeepe
     if wish.chat_id:
         session.open(wish.chat_id)
     try:
-        PlainChat(client, session).run()
+        PlainChat(client, session, model_finder(context)).run()
     finally:
         save_or_rescue(session.keeper, session.conversation, Path.cwd())
+
+
+def model_finder(context: AppContext) -> Callable[[str, Load], Load]:
+    """How `/model NAME` finds what to load."""
+
+    def find_model(name: str, before: Load) -> Load:
+        path = resolve(name, context.paths)
+        if not is_starter(path, context.paths):
+            refuse_other_kinds(path)  # before the model that answers now is let go
+        return msgspec.structs.replace(before, path=str(path))
+
+    return find_model
 
 
 def open_keeper(context: AppContext) -> "ChatKeeper":
@@ -129,16 +142,10 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKee
         with suppress(OSError):  # a read-only home is no reason to stop
             save_setting(context.paths.settings_file, "chat", name, value)
 
-    def find_model(name: str, before: Load) -> Load:
-        path = resolve(name, context.paths)
-        if not is_starter(path, context.paths):
-            refuse_other_kinds(path)  # before the model that answers now is let go
-        return msgspec.structs.replace(before, path=str(path))
-
     tools = ChatTools(
         presets=PresetFolder(context.paths.config),
         settings=context.settings.chat,
-        find_model=find_model,
+        find_model=model_finder(context),
         list_models=lambda: list(find_models(context.paths)),
         remember=remember,
         chat_id=wish.chat_id,

@@ -46,7 +46,7 @@ from ebbtide.app.widgets.queue_list import QueueList
 from ebbtide.app.widgets.status_line import HINT_S, NOTE_HINT_S, Status, StatusLine
 from ebbtide.app.widgets.transcript import Greeting, Transcript
 from ebbtide.app.widgets.turns import Note
-from ebbtide.engine.errors import EbbtideError, UsageError
+from ebbtide.engine.errors import EbbtideError
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.picker import Choice, Find
@@ -248,20 +248,18 @@ class ChatScreen(SelectingScreen):
     async def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
         call = self.registry.parse(message.text)
         if call is not None:
-            await self.guarded(self._call(call))
+            await self.guarded(self._call(call, message.text))
         else:
             await self.questions.submit(message.text)
         self.area.save_draft()  # at once: what has been sent is no draft any more
 
-    async def _call(self, call: "Call") -> None:
+    async def _call(self, call: "Call", text: str) -> None:
+        """Run a command. What calls none of them is in the prompt again: it may have been a question."""
         if call.command is None:
-            near = self.registry.nearest(call.name)
-            hint = (
-                "Did you mean " + " or ".join(f"/{name}" for name in near) + "?"
-                if near
-                else "/help lists them."
-            )
-            raise UsageError(f"There is no command /{call.name}.", hint=hint)
+            from ebbtide.app.slash.registry import no_such_command
+
+            self.prompt.give_back(text)
+            raise no_such_command(call.name, self.registry.nearest(call.name))
         await call.command.run(self, call.argument)
 
     async def on_prompt_copy_asked(self, message: Prompt.CopyAsked) -> None:

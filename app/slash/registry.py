@@ -1,9 +1,12 @@
 """What a command is, and how the one that a person means is found."""
 
 import difflib
-from collections.abc import Awaitable, Callable, Iterable
+import os
+from collections.abc import Awaitable, Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from ebbtide.engine.errors import UsageError
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
@@ -50,6 +53,37 @@ class Call(NamedTuple):
     command: Command | None
 
 
+def parts_of(text: str, known: Container[str]) -> tuple[str, str] | None:
+    """Name and argument of a line that calls a command, be it a mistyped one; None for a question.
+
+    `/etc/passwd is a path` and `/tmp is full` are questions: they begin with a path. `known`: all commands.
+    """
+    line = text.strip()
+    word, argument = [*line.split(maxsplit=1), "", ""][:2]
+    name = word[1:]
+    if not word.startswith("/") or "\n" in line or "/" in name or not name:
+        return None
+    if name.casefold() not in known and (not name.replace("-", "").isalnum() or os.path.lexists(word)):
+        return None
+    return name, argument
+
+
+def nearest_of(name: str, names: Iterable[str]) -> list[str]:
+    """Those of `names` that a mistyped one may mean, the likeliest first."""
+    names = list(names)
+    near = [known for known in names if known.startswith(name.casefold())]
+    near += difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.5)
+    return list(dict.fromkeys(near))[:3]
+
+
+def no_such_command(name: str, near: Iterable[str]) -> UsageError:
+    """What is said of a name that no command has; `near`: names that may be meant."""
+    meant = " or ".join(f"/{known}" for known in near)
+    return UsageError(
+        f"There is no command /{name}.", hint=f"Did you mean {meant}?" if meant else "/help lists them."
+    )
+
+
 class Registry:
     """All commands, in the order in which the help lists them."""
 
@@ -60,16 +94,9 @@ class Registry:
         }
 
     def parse(self, text: str) -> Call | None:
-        """The command that `text` calls, or None if it is a question: `/etc/passwd is a path` is one."""
-        line = text.strip()
-        word, _, argument = line.partition(" ")
-        name = word[1:]
-        if not word.startswith("/") or "\n" in line or "/" in name or not name:
-            return None
-        command = self._by_name.get(name.casefold())
-        if command is None and (argument or not name.replace("-", "").isalnum()):
-            return None
-        return Call(name, argument.strip(), command)
+        """The command that `text` calls, or None if it is a question."""
+        parts = parts_of(text, self._by_name)
+        return None if parts is None else Call(*parts, self._by_name.get(parts[0].casefold()))
 
     def has(self, name: str) -> bool:
         """Whether a command, or an alias, is called so."""
@@ -77,9 +104,7 @@ class Registry:
 
     def nearest(self, name: str) -> list[str]:
         """Names that a mistyped one may mean, the likeliest first."""
-        known = [known for known in self._by_name if known.startswith(name.casefold())]
-        known += difflib.get_close_matches(name.casefold(), self._by_name, n=3, cutoff=0.5)
-        return list(dict.fromkeys(known))[:3]
+        return nearest_of(name, self._by_name)
 
     def starting_with(self, typed: str) -> list[Command]:
         """Commands whose name, or else whose alias, begins so."""

@@ -257,8 +257,11 @@ async def test_commands() -> None:
         await shown(pilot, "a notice of the load")
         await ask(pilot, "/nonsense")
         await shown(pilot, "no command /nonsense")
-        await ask(pilot, "/hepl")
+        await written(pilot, "/nonsense")
+        await ask(pilot, "/hepl me")
         await shown(pilot, "Did you mean /help?")
+        await written(pilot, "/hepl me")
+        assert screen_of(pilot).session.turns == []
         await answered(pilot, "/etc/passwd is a path")
         await ask(pilot, "/new")
         await until(pilot, lambda: transcript_of(pilot).turns == [])

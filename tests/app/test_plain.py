@@ -34,6 +34,26 @@ def test_what_people_type_by_habit(
         assert told in result.err
 
 
+def test_commands_that_are_not_here_are_refused_and_paths_are_asked(cli: Cli, model: str) -> None:
+    typed = "/theme dark\n/budgte 300MiB\n/frob me\n/usr/bin/x is what?\n/tmp is full\n"
+    result = cli(model, "--plain", stdin=typed)
+    assert result.out == "You said: /usr/bin/x is what?\nYou said: /tmp is full\n"
+    for told in ("/theme works in the full screen only", "Did you mean /budget?", "no command /frob"):
+        assert told in result.err
+
+
+def test_model_budget_and_context_are_changed_line_by_line(cli: Cli, model: str, tmp_path: Path) -> None:
+    other, record = tmp_path / "other.gguf", tmp_path / "commands"
+    other.write_bytes(Path(model).read_bytes())
+    typed = f"/budget 300MiB\n/ctx 2048\n/ctx many\n/budget\n/model {other}\n/model nowhere\nhello\n"
+    result = cli(model, "--plain", stdin=typed, script=Script(record=str(record)))
+    assert result.out == "You said: hello\n"
+    for told in ("'many' is not a number", "The budget is 300 MiB", "nowhere"):
+        assert told in result.err
+    last = [line for line in record.read_bytes().splitlines() if b'"load"' in line][-1]
+    assert b"other.gguf" in last and b'"budget":"300MiB"' in last and b'"ctx":2048' in last
+
+
 def test_the_end_of_the_input_ends_the_chat(cli: Cli, model: str) -> None:
     assert cli(model, stdin="one\n").out == "You said: one\n"
 

@@ -45,8 +45,9 @@ def test_questions(text: str) -> None:
     ("typed", "meant"), [("hepl", "help"), ("ren", "rename"), ("chat", "chats"), ("budgte", "budget")]
 )
 def test_a_mistyped_command_is_known_as_such(typed: str, meant: str) -> None:
-    call = REGISTRY.parse(f"/{typed}")
-    assert call is not None and call.command is None
+    for argument in ("", "me", "300 MiB"):
+        call = REGISTRY.parse(f"/{typed} {argument}")
+        assert call is not None and call.command is None and call.argument == argument
     assert REGISTRY.nearest(typed)[0] == meant
 
 
