@@ -1,4 +1,4 @@
-"""What `/` does in the plain chat; everything else that begins so is refused, unless it begins with a path."""
+"""What `/` does in the plain chat; what else begins so is refused, unless it begins with a path."""
 
 import sys
 from collections.abc import Callable

@@ -169,6 +169,9 @@ class ChatScreen(SelectingScreen):
             room = empty.content_size.width - len(OFFER.format(""))
             empty.update(Content(greeting(Content(title).truncate(max(room, 1), ellipsis=True).plain)))
 
+    def on_screen_suspend(self) -> None:
+        self.did_something_else()
+
     async def on_screen_resume(self) -> None:
         await self._drawing.shown_again()
         if self._unseen_hint is not None:
@@ -246,6 +249,7 @@ class ChatScreen(SelectingScreen):
     # --- what the person does
 
     async def on_prompt_submitted(self, message: Prompt.Submitted) -> None:
+        self.did_something_else()
         call = self.registry.parse(message.text)
         if call is not None:
             await self.guarded(self._call(call, message.text))
@@ -283,16 +287,25 @@ class ChatScreen(SelectingScreen):
         elif not self.prompt.text and self._is_second_press("escape", "Esc again edits the last question."):
             self.changes.edit_last()
 
+    def did_something_else(self) -> None:
+        """No key waits for its second press any more."""
+        if self._presses.forget():
+            self.hint("")
+
     def _is_second_press(self, key: str, hint: str) -> bool:
         """At the first press, say what a second one does; until then."""
         again = self._presses.is_second(key)
         self.hint("" if again else hint, DOUBLE_KEY_S)
         return again
 
+    async def on_more_below_clicked(self) -> None:
+        await self.action_to_end()
+
     def on_prompt_quit_asked(self) -> None:
         self.leaving.leave("Ctrl+D")
 
     def on_text_area_changed(self) -> None:
+        self.did_something_else()
         self._drawing.typed()
 
     def on_queue_list_taken(self, message: QueueList.Taken) -> None:
@@ -300,6 +313,7 @@ class ChatScreen(SelectingScreen):
 
     def action_page(self, direction: int) -> None:
         """Scroll the transcript, whatever has the focus."""
+        self.did_something_else()
         scroll = self.transcript.scroll_page_up if direction < 0 else self.transcript.scroll_page_down
         scroll(animate=False)
 
@@ -315,6 +329,7 @@ class ChatScreen(SelectingScreen):
 
     def action_memory_panel(self) -> None:
         """Off, side, full."""
+        self.did_something_else()
         self.panel.cycle(self)
 
     # --- what the engine does

@@ -12,6 +12,11 @@ class DoublePress:
     def __init__(self) -> None:
         self._key, self._at = "", 0.0
 
+    def forget(self) -> bool:
+        """Something else was done; whether a key was waiting for its second press."""
+        was_waiting, self._key = bool(self._key), ""
+        return was_waiting
+
     def is_second(self, key: str) -> bool:
         """Whether the key was pressed a moment ago too."""
         now = time.monotonic()

@@ -73,7 +73,8 @@ class Drawing:
         screen, session = self._screen, self._screen.session
         screen.query_one(StatusLine).status = status_of(session, Path(session.load.path).stem)
         screen.query_one(MemoryBar).memory = session.memory
-        screen.query_one(MoreBelow).display = not screen.transcript.follows
+        more = screen.query_one(MoreBelow)
+        more.display, more.is_writing = not screen.transcript.follows, bool(screen.prompt.text)
 
     async def _draw_answer(self) -> None:
         """Draw the transcript, if it is due."""

@@ -11,6 +11,7 @@ from textual.widgets._toast import Toast
 from ebbtide.app.phase import Phase
 from ebbtide.app.screens import double_press
 from ebbtide.app.screens.changes import Changes
+from ebbtide.app.screens.chat import ChatScreen
 from ebbtide.app.screens.engine_events import EngineEvent
 from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
@@ -132,6 +133,26 @@ async def test_ctrl_c_keeps_the_draft_one_up_away_and_quits_when_pressed_twice(
         assert app.is_running and not app._exit
         press(pilot, "ctrl+c")
         await until(pilot, lambda: app._exit)
+
+
+@pytest.mark.parametrize("between", [["x", "backspace"], [*"/stats", "enter"], ["f2"], ["f1", "escape"]])
+async def test_ctrl_c_again_quits_only_if_nothing_else_was_done(
+    between: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(double_press, "DOUBLE_KEY_S", 600.0)
+    app = chat_app(Script())
+    async with app.run_test() as pilot:
+        await ready(pilot)
+        press(pilot, "ctrl+c")
+        await shown(pilot, "Ctrl+C again quits.")
+        for key in between:
+            press(pilot, key)
+            await settled(pilot)
+        await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await shown(pilot, "ready", without=["Ctrl+C again quits."])
+        press(pilot, "ctrl+c")
+        await shown(pilot, "Ctrl+C again quits.")
+        assert not app._exit
 
 
 async def test_a_hint_is_seen_on_the_lowest_screen_too() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from textual.pilot import Pilot
 
-from ebbtide.app.widgets.more_below import MORE
+from ebbtide.app.widgets.more_below import MORE, MoreBelow
 from tests.helpers.chat_host import (
     answered,
     ask,
@@ -36,6 +36,18 @@ async def test_a_mark_says_that_there_is_more_and_end_goes_there(key: str) -> No
     async with chat_app(LONG).run_test() as pilot:
         await scrolled_up(pilot)
         press(pilot, key)
+        await shown(pilot, "paragraph 59", without=[MORE])
+
+
+async def test_the_mark_names_the_key_that_goes_there_and_a_click_does_it() -> None:
+    async with chat_app(LONG).run_test() as pilot:
+        await scrolled_up(pilot)
+        await shown(pilot, f"{MORE} · End", without=["Ctrl+End"])
+        press(pilot, "x")
+        await shown(pilot, f"{MORE} · Ctrl+End")
+        press(pilot, "backspace")
+        await shown(pilot, f"{MORE} · End", without=["Ctrl+End"])
+        assert await pilot.click(MoreBelow)
         await shown(pilot, "paragraph 59", without=[MORE])
 
 
