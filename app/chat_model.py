@@ -1,15 +1,25 @@
 """The model of a chat: fetched, loaded, loaded anew; and back to what was loaded when that fails."""
 
+from collections.abc import Callable
+
 from ebbtide.app.phase import Phase
 from ebbtide.app.stages import Pace
 from ebbtide.engine.client import EngineClient
 from ebbtide.engine.messages import Command, Load, Loaded, Progress
 
+FindFetcher = Callable[[Load], EngineClient | None]
+"""A background job, not started, that makes the file of a load; None for one that is there or never made."""
+
+
+def no_fetcher(load: Load) -> EngineClient | None:
+    return None
+
 
 class ChatModel:
-    """`fetcher`, if given, is a background job that makes the model file first (the starter's first run)."""
+    """`find_fetcher` is asked before each load, since a file may go while the chat runs (the starter's is
+    made again then)."""
 
-    def __init__(self, engine: EngineClient, load: Load, fetcher: EngineClient | None = None) -> None:
+    def __init__(self, engine: EngineClient, load: Load, find_fetcher: FindFetcher = no_fetcher) -> None:
         self.load = load
         self.loaded: Loaded | None = None
         self._progress: Progress | None = None
@@ -20,7 +30,12 @@ class ChatModel:
         self.state = Phase.STARTING
         """STARTING, FETCHING, LOADING, READY, FAILED or DIED."""
         self._engine = engine
-        self._fetcher = fetcher
+        self._find_fetcher = find_fetcher
+        self._fetcher: EngineClient | None = None
+        self._is_made = False
+        """The file has just been made: it is loaded, whatever the disk says."""
+        self.is_going_back = False
+        """What was loaded last is being loaded again, because its successor failed."""
         self._works: Load | None = None
         """What was loaded last: what a load that fails goes back to."""
 
@@ -42,8 +57,12 @@ class ChatModel:
     def start(self) -> None:
         """Start the engine (or first the fetcher) and load. Main thread only: see EngineClient."""
         self.progress = None
+        if self._fetcher is None and not self._is_made:
+            self._fetcher = self._find_fetcher(self.load)
+        self._is_made = False
         if self._fetcher is not None:
             self.state = Phase.FETCHING
+            self._engine.close()
             self._fetcher.restart()
             return
         self.state = Phase.LOADING
@@ -54,8 +73,8 @@ class ChatModel:
         """What the next start loads. False: no start is needed, since the file is still being fetched."""
         still_fetching = self.state is Phase.FETCHING and load.path == self.load.path
         if self._fetcher is not None and load.path != self.load.path:
-            self.was_fetched()
-        self.load, self.loaded = load, None
+            self._drop_fetcher()
+        self.load, self.loaded, self.is_going_back = load, None, False
         return not still_fetching
 
     def tell(self, command: Command) -> None:
@@ -71,26 +90,30 @@ class ChatModel:
 
     # --- what has happened
 
-    def was_fetched(self) -> None:
-        """The file is there, or not wanted any more; the next start loads."""
+    def was_made(self) -> None:
+        """The file is there; the next start loads it."""
+        self._drop_fetcher()
+        self._is_made = True
+
+    def _drop_fetcher(self) -> None:
         self._fetcher, fetcher = None, self._fetcher
         if fetcher is not None:
             fetcher.close()
 
     def was_loaded(self, loaded: Loaded) -> None:
         self.loaded, self.progress, self.state = loaded, None, Phase.READY
-        self._works = self.load
+        self._works, self.is_going_back = self.load, False
 
     def has_failed(self, *, needs_pack: bool = False) -> bool:
         """It was not loaded. True: the next start loads what was there before."""
         self.progress, self.state, self.needs_pack = None, Phase.FAILED, needs_pack
-        works = self._works
+        works, self.is_going_back = self._works, False
         if works == self.load:
             self._works = None  # not any more
-        if works in (None, self.load) or needs_pack:
+        if works is None or works == self.load or needs_pack:
             return False
-        assert works is not None
-        self.load = works
+        self._drop_fetcher()
+        self.load, self.is_going_back = works, True
         return True
 
     def has_died(self) -> None:

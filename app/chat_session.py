@@ -6,7 +6,7 @@ The owner feeds it the events of its clients, one at a time and on one thread, a
 import msgspec
 
 from ebbtide.app.chat_keeper import ChatKeeper
-from ebbtide.app.chat_model import ChatModel
+from ebbtide.app.chat_model import ChatModel, FindFetcher, no_fetcher
 from ebbtide.app.conversation import Conversation, Message
 from ebbtide.app.exchange import Exchange
 from ebbtide.app.kept_chat import KeptChat
@@ -34,7 +34,9 @@ from ebbtide.engine.messages import (
     Turn,
 )
 
-STAYS = "The model that was loaded is loaded again as it was."
+COMES_BACK = "The model from before is being loaded again."
+NEITHER = "The model from before cannot be loaded any more"
+WAY_OUT = "/model chooses another; /model starter always works."
 
 
 class ChatSession:
@@ -47,11 +49,11 @@ class ChatSession:
         *,
         system: str = "",
         sampling: Sampling | None = None,
-        fetcher: EngineClient | None = None,
+        find_fetcher: FindFetcher = no_fetcher,
         keeper: ChatKeeper | None = None,
     ) -> None:
         self.chat = KeptChat(keeper or ChatKeeper(memory_store()), system)
-        self.model = ChatModel(engine, load, fetcher)
+        self.model = ChatModel(engine, load, find_fetcher)
         self.exchange = Exchange(engine, self.chat)
         self.answer = self.exchange.answer
         self.sampling = sampling or Sampling()
@@ -263,7 +265,7 @@ class ChatSession:
             case Failed():
                 self._on_load_failed(error_of(event))
             case Made():
-                self.model.was_fetched()
+                self.model.was_made()
                 self.start()
             case Died() if self.phase is Phase.FETCHING:
                 self._on_load_failed(event.error())
@@ -281,9 +283,11 @@ class ChatSession:
 
     def _on_load_failed(self, error: EbbtideError, *, needs_pack: bool = False) -> None:
         self.error = error
+        if self.model.is_going_back:
+            self.error = UsageError(f"{NEITHER}: {error}", hint=f"{error.hint} {WAY_OUT}".strip())
         if self.model.has_failed(needs_pack=needs_pack):
             self.start()
-            self.error = UsageError(str(error), hint=f"{error.hint} {STAYS}")
+            self.error = UsageError(str(error), hint=f"{error.hint} {COMES_BACK}".strip())
         elif self.exchange.waiting:
             self.exchange.withdraw()
 

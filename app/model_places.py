@@ -19,10 +19,12 @@ class FoundModel:
     name: str
     path: Path
     source: str
+    bytes_when_made: int = 0
+    """Of a file that is not there yet."""
 
     @property
     def size_bytes(self) -> int:
-        return self.path.stat().st_size
+        return self.bytes_when_made or self.path.stat().st_size
 
 
 def hub_folders() -> list[Path]:

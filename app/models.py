@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ebbtide.app.model_places import FoundModel, find_foreign_models, flat_models
 from ebbtide.app.paths import Paths
-from ebbtide.app.starter import STARTER, is_starter, starter_file
+from ebbtide.app.starter import STARTER, bytes_when_made, is_starter, starter_file
 from ebbtide.engine.errors import ModelError, UsageError
 
 NEAR_SHARE = 0.7
@@ -23,7 +23,7 @@ def resolve(name: str, paths: Paths) -> Path:
     if not name.strip():
         hint = "Give a path or a name that `ebbtide ls` lists; leave MODEL out for the default."
         raise UsageError("MODEL is empty", hint=hint)
-    if name == STARTER:
+    if name in (STARTER, starter_file(paths).stem, str(starter_file(paths))):
         return starter_file(paths)
     path, is_folder = Path(name), False
     # A name too long, a closed folder, an unknown ~user: whatever is wrong, there is no such file for us.
@@ -49,6 +49,14 @@ def find_models(paths: Paths) -> Iterator[FoundModel]:
             yield model
     yield from flat_models(paths.models, source="ebbtide")
     yield from find_foreign_models()
+
+
+def with_starter(models: list[FoundModel], paths: Paths) -> list[FoundModel]:
+    """The models, and the default starter where it is missing: it is made when it is chosen."""
+    path = starter_file(paths)
+    if any(model.path == path for model in models):
+        return models
+    return [*models, FoundModel(STARTER, path, "made when chosen", bytes_when_made())]
 
 
 def _folder(name: str, path: Path) -> ModelError:

@@ -44,6 +44,14 @@ def is_ready(path: Path) -> bool:
         return False
 
 
+def bytes_when_made(quant: str = DEFAULT_QUANT) -> int:
+    """The size of a starter's file that is not there yet; 0 where nobody knows."""
+    try:
+        return int(json.loads((_ASSETS / "manifest.json").read_text("utf-8"))["out_bytes"][quant])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
 def starter_fetcher(paths: Paths, on_event: "Callable[[ClientEvent], None]") -> "EngineClient":
     """A client, not started yet, of a process that makes the default starter; it ends with a `Made` event."""
     from ebbtide.app.background import job_client  # the path of a model is known without engines

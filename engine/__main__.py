@@ -120,7 +120,8 @@ def run() -> None:
     with contextlib.suppress(BrokenPipeError):  # the app went away in the middle of an event
         # The observer asks the engine for its card, and the engine tells the observer who looks.
         observer = Observer(hub.emit, lambda: look_at_machine(engine.card))
-        engine = Engine(hub.emit, inbox, observer.set_rate, inbox.counter)
+        uses = endpoint.uses if endpoint is not None else lambda model: None
+        engine = Engine(hub.emit, inbox, observer.set_rate, inbox.counter, uses)
         run_to_the_end(engine)
     if endpoint is not None:
         endpoint.close()

@@ -34,6 +34,18 @@ def _living(folder: Path) -> Iterator[Card]:
             remove(folder, card)
 
 
+def users_of(folder: Path, model: Path) -> list[Card]:
+    """The engines that run with this file."""
+    return [card for card in find_engines(folder) if card.model and _is_same(Path(card.model), model)]
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # gone, or not to be looked at
+        return one == other
+
+
 def app_of(pid: int) -> int:
     """Process id of the app that started this engine; 0 where the system does not say."""
     try:

@@ -56,6 +56,12 @@ class Endpoint:
         fresh.write_bytes(msgspec.json.encode(self.card))
         fresh.replace(path)
 
+    def uses(self, model: str) -> None:
+        """Tell others which file this engine has open; empty: none."""
+        self.card = msgspec.structs.replace(self.card, model=model)
+        with contextlib.suppress(OSError):  # a full disk is no reason not to answer
+            self._write_card()
+
     def _accept(self) -> None:
         while True:
             try:

@@ -36,11 +36,12 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class Card(msgspec.Struct, frozen=True):
-    """How to reach an engine. `key` is hexadecimal."""
+    """How to reach an engine. `key` is hexadecimal; `model` is the file that it uses, empty for none."""
 
     pid: int
     address: str
     key: str
+    model: str = ""
 
 
 def card_path(folder: Path, pid: int) -> Path:

@@ -41,7 +41,8 @@ class Engine:
 
     Every failure of a request becomes a `Failed` or `Finished` event of that request; the engine goes on.
     `watch_rate` hears how often viewers want to look, in seconds (0: nobody does). `counter`, if given,
-    answers each `Count` in the place of this one, which would do so at the next safe point.
+    answers each `Count` in the place of this one, which would do so at the next safe point. `uses` hears
+    which file is open.
     """
 
     def __init__(
@@ -50,11 +51,13 @@ class Engine:
         commands: Commands,
         watch_rate: Callable[[float], None] = lambda every_s: None,
         counter: Counter | None = None,
+        uses: Callable[[str], None] = lambda model: None,
     ) -> None:
         self._emit, self._commands = emit, commands
         self._counter = counter or Counter(emit)
         if counter is not None:
             counter.is_busy = lambda: self._answer is not None
+        self._uses = uses
         self._watcher = Watcher(emit, watch_rate)
         self._runtime: Runtime | None = None
         self._waiting: deque[m.Load | m.Generate | m.Score] = deque()
@@ -106,7 +109,12 @@ class Engine:
         if self._runtime is not None:
             self._runtime.close()
             self._runtime = self._warming = self._trades = self._counter.tokenizer = None
-        self._runtime = Runtime.load(command, self._report())
+        self._uses(command.path)
+        try:
+            self._runtime = Runtime.load(command, self._report())
+        except BaseException:
+            self._uses("")
+            raise
         self._counter.tokenizer = self._runtime.tokenizer
         self._warming = Warming(self._runtime, self._emit) if self._runtime.pager is not None else None
         self._trades = Trades(self._runtime, self._emit)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from ebbtide.app.commands.loading import find_load, needs_fetching, prepare_load
+from ebbtide.app.commands.loading import fetch_starter, find_load, needs_fetching, prepare_load
 from ebbtide.app.console import is_dumb, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.file_kinds import refuse_other_kinds
 from ebbtide.app.first_frame import first_frame
-from ebbtide.app.models import find_models, resolve
+from ebbtide.app.models import find_models, resolve, with_starter
 from ebbtide.app.options import (
     EngineFlags,
     SamplingFlags,
@@ -31,6 +31,7 @@ from ebbtide.engine.messages import Load, Sampling
 
 if TYPE_CHECKING:
     from ebbtide.app.chat_keeper import ChatKeeper
+    from ebbtide.engine.client import EngineClient
 
 
 @click.command("chat", short_help="Chat with a model (the default command).")
@@ -89,12 +90,18 @@ def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: "ChatKeepe
     from ebbtide.app.plain import PlainChat
     from ebbtide.app.rescue import save_or_rescue
 
+    def find_model(name: str, before: Load) -> Load:
+        wanted = model_finder(context)(name, before)
+        if needs_fetching(context, wanted):
+            fetch_starter(context)
+        return wanted
+
     client = context.make_client()
     session = ChatSession(client, load, system=wish.system, sampling=wish.sampling, keeper=keeper)
     if wish.chat_id:
         session.open(wish.chat_id)
     try:
-        PlainChat(client, session, model_finder(context)).run()
+        PlainChat(client, session, find_model).run()
     finally:
         save_or_rescue(session.keeper, session.conversation, Path.cwd())
 
@@ -106,6 +113,8 @@ def model_finder(context: AppContext) -> Callable[[str, Load], Load]:
         path = resolve(name, context.paths)
         if not is_starter(path, context.paths):
             refuse_other_kinds(path)  # before the model that answers now is let go
+        elif before.pack == "ask":
+            before = msgspec.structs.replace(before, pack="yes")
         return msgspec.structs.replace(before, path=str(path))
 
     return find_model
@@ -128,13 +137,15 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKee
     from ebbtide.app.rescue import save_or_rescue
 
     def make_session(post_engine: PostEvent, post_fetcher: PostEvent) -> ChatSession:
-        missing = needs_fetching(context, load)
+        def find_fetcher(wanted: Load) -> "EngineClient | None":
+            return starter_fetcher(context.paths, post_fetcher) if needs_fetching(context, wanted) else None
+
         return ChatSession(
             context.make_client(post_engine),
             load,
             system=wish.system,
             sampling=wish.sampling,
-            fetcher=starter_fetcher(context.paths, post_fetcher) if missing else None,
+            find_fetcher=find_fetcher,
             keeper=keeper,
         )
 
@@ -146,7 +157,7 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKee
         presets=PresetFolder(context.paths.config),
         settings=context.settings.chat,
         find_model=model_finder(context),
-        list_models=lambda: list(find_models(context.paths)),
+        list_models=lambda: with_starter(list(find_models(context.paths)), context.paths),
         remember=remember,
         chat_id=wish.chat_id,
     )

@@ -201,7 +201,9 @@ def test_what_is_left_out_leaves_the_context_at_once_and_comes_back(session: Cha
 
 def test_the_fetcher_comes_first(client: RecordingClient) -> None:
     fetcher = RecordingClient()
-    session = ChatSession(client, Load("/tiny.gguf"), fetcher=fetcher)
+    session = ChatSession(
+        client, Load("/tiny.gguf"), find_fetcher=lambda load: fetcher if load.path == "/tiny.gguf" else None
+    )
     session.start()
     assert (fetcher.starts, client.starts, session.phase) == (1, 0, Phase.FETCHING)
     session.handle_fetcher(Progress("fetching", 1, 2))
@@ -217,7 +219,9 @@ def test_a_failed_fetch_is_tried_again_with_the_next_question(
     client: RecordingClient, end: ClientEvent
 ) -> None:
     fetcher = RecordingClient()
-    session = ChatSession(client, Load("/tiny.gguf"), fetcher=fetcher)
+    session = ChatSession(
+        client, Load("/tiny.gguf"), find_fetcher=lambda load: fetcher if load.path == "/tiny.gguf" else None
+    )
     session.start()
     session.handle_fetcher(end)
     assert phase_of(session) is Phase.FAILED and session.error is not None
@@ -348,7 +352,9 @@ def test_a_wish_that_fails_goes_back_to_what_has_worked(client: RecordingClient,
 
 def test_another_budget_while_the_model_is_fetched_does_not_begin_again(client: RecordingClient) -> None:
     fetcher = RecordingClient()
-    session = ChatSession(client, WORKS, fetcher=fetcher)
+    session = ChatSession(
+        client, WORKS, find_fetcher=lambda load: fetcher if load.path == "/tiny.gguf" else None
+    )
     session.start()
     session.reload(WANTED)
     assert (fetcher.starts, client.sent) == (1, [])
@@ -357,7 +363,47 @@ def test_another_budget_while_the_model_is_fetched_does_not_begin_again(client: 
 
 
 def test_another_model_while_one_is_fetched_is_loaded_at_once(client: RecordingClient) -> None:
-    session = ChatSession(client, WORKS, fetcher=RecordingClient())
+    session = ChatSession(
+        client, WORKS, find_fetcher=lambda load: RecordingClient() if load == WORKS else None
+    )
     session.start()
     session.reload(Load("/other.gguf"))
     assert client.sent == [Load("/other.gguf")] and phase_of(session) is Phase.LOADING
+
+
+def test_a_file_that_goes_while_the_chat_runs_is_made_again(client: RecordingClient) -> None:
+    """Whatever is wanted of the model next: another context, or the model by its name."""
+    gone: list[RecordingClient] = []
+    session = ChatSession(client, WORKS, find_fetcher=lambda load: gone[0] if gone else None)
+    session.start()
+    feed(session, LOADED)
+    gone.append(RecordingClient())
+    session.reload(Load("/tiny.gguf", ctx=4096))
+    assert phase_of(session) is Phase.FETCHING and gone[0].starts == 1
+    session.handle_fetcher(Made("/tiny.gguf"))
+    assert phase_of(session) is Phase.LOADING and client.sent[-1] == Load("/tiny.gguf", ctx=4096)
+
+
+def test_what_could_not_be_made_is_not_made_again_in_the_place_of_what_worked(
+    client: RecordingClient,
+) -> None:
+    fetcher = RecordingClient()
+    session = ChatSession(client, WORKS, find_fetcher=lambda load: None if load == WORKS else fetcher)
+    session.start()
+    feed(session, LOADED)
+    session.reload(Load("/starter.gguf"))
+    session.handle_fetcher(Failed(0, "no network", "Connect.", 6))
+    assert fetcher.starts == 1 and phase_of(session) is Phase.LOADING and client.sent[-1] == WORKS
+
+
+def test_words_are_true_when_the_model_from_before_is_gone_too(client: RecordingClient) -> None:
+    session = ChatSession(client, WORKS)
+    session.start()
+    feed(session, LOADED)
+    session.reload(WANTED)
+    feed(session, Failed(0, "there is no file /tiny.gguf", "Check it.", 3))
+    assert session.error is not None
+    assert session.error.hint == "Check it. The model from before is being loaded again."
+    feed(session, Failed(0, "there is no file /tiny.gguf", "Check it.", 3))
+    assert str(session.error).startswith("The model from before cannot be loaded any more")
+    assert "/model starter always works" in session.error.hint

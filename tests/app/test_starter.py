@@ -8,6 +8,7 @@ import pytest
 from ebbtide.app import background, starter
 from ebbtide.app.commands.loading import find_load, needs_fetching
 from ebbtide.app.context import AppContext
+from ebbtide.app.models import find_models, resolve, with_starter
 from ebbtide.app.options import EngineFlags
 from ebbtide.app.paths import find_paths
 from ebbtide.engine.errors import NetworkError
@@ -60,6 +61,21 @@ def test_ls_shows_the_starter_and_rm_removes_it_whole(finished: Path, cli: Cli) 
     assert cli("ls").out.split()[:1] == ["starter-Q8_0"] and "base" not in cli("ls").out
     assert cli("rm", "starter").code == 0
     assert not finished.exists() and not starter.marker_of(finished).exists()
+
+
+def test_a_starter_that_is_gone_is_found_by_all_its_names_and_offered(finished: Path) -> None:
+    finished.unlink()
+    paths = find_paths()
+    for name in ("starter", "starter-Q8_0", str(finished)):
+        assert resolve(name, paths) == finished
+    (offered,) = with_starter([], paths)
+    assert (offered.path, offered.source) == (finished, "made when chosen")
+    assert resolve(str(offered.path), paths) == finished
+
+
+def test_a_starter_that_is_there_is_offered_once(finished: Path) -> None:
+    paths = find_paths()
+    assert [model.path for model in with_starter(list(find_models(paths)), paths)] == [finished]
 
 
 def test_a_failed_fetch_ends_with_its_code(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
