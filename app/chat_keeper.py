@@ -2,7 +2,8 @@
 
 import functools
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Concatenate, ParamSpec
 
 from ebbtide.app.answer_content import AnswerContent
@@ -74,7 +75,8 @@ class ChatKeeper:
         self.system, self.preset = self.chat.system, self.chat.preset
         self.store.set_open_chat(chat_id)
         growing = self.store.being_written(chat_id)  # before the tree: what ends meanwhile is noticed later
-        return conversation_of(self.store.whole_tree(chat_id), self.chat.head_id, growing)
+        viewed = self.store.viewed(chat_id)
+        return conversation_of(self.store.whole_tree(chat_id), self.chat.head_id, growing, viewed)
 
     def look_at(self, message: Message) -> None:
         """Bring an answer that another window writes up to date. Raises UnknownMessage where it was taken
@@ -232,10 +234,13 @@ class ChatKeeper:
 
 
 def conversation_of(
-    records: Iterable[Record], head_id: int | None, growing: Container[int] = ()
+    records: Iterable[Record],
+    head_id: int | None,
+    growing: Container[int] = (),
+    viewed: Mapping[int, int] = MappingProxyType({}),
 ) -> Conversation:
     """The tree in memory, from messages of which parents come before children; those in `growing` are being
-    written.
+    written. `viewed`: which child of a message was shown last.
     """
     conversation, known = Conversation(), dict[int, Message]()
     for record in records:
@@ -249,6 +254,9 @@ def conversation_of(
             continue
         conversation.siblings(message).append(message)
         known[record.id] = message
+    for parent_id, child_id in viewed.items():
+        if parent_id in known:
+            known[parent_id].viewed = known.get(child_id)
     conversation.leaf = known.get(head_id) if head_id is not None else None
     return conversation
 

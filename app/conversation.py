@@ -24,6 +24,8 @@ class Message:
     """The store's name for it; 0 = not stored."""
     cut_off: bool = False
     """An answer that ended with its app, not by itself."""
+    viewed: "Message | None" = None
+    """The child that was shown last; None = none was."""
     is_growing: bool = False
     """Another window writes this answer at the moment."""
 
@@ -54,7 +56,19 @@ class Conversation:
 
     def __init__(self) -> None:
         self.roots: list[Message] = []
-        self.leaf: Message | None = None
+        self._leaf: Message | None = None
+
+    @property
+    def leaf(self) -> Message | None:
+        """The end of what is shown; each message above it remembers the way down to it."""
+        return self._leaf
+
+    @leaf.setter
+    def leaf(self, leaf: Message | None) -> None:
+        self._leaf = leaf
+        for message in ancestry(leaf):
+            if message.parent is not None:
+                message.parent.viewed = message
 
     @property
     def path(self) -> list[Message]:
@@ -91,17 +105,17 @@ class Conversation:
         return Version(versions.index(message) + 1, len(versions))
 
     def switch(self, message: Message, step: int) -> Message:
-        """Show the version `step` further (it wraps around), with what followed it last."""
+        """Show the version `step` further (it wraps around), with what was shown below it last."""
         versions = self.siblings(message)
         chosen = versions[(versions.index(message) + step) % len(versions)]
-        self.leaf = newest_end(chosen)
+        self.leaf = viewed_end(chosen)
         return chosen
 
     def withdraw(self, message: Message) -> None:
         """Remove a message that has no successors, and show what was there before it."""
         versions = self.siblings(message)
         versions.remove(message)
-        self.leaf = newest_end(versions[-1]) if versions else message.parent
+        self.leaf = viewed_end(versions[-1]) if versions else message.parent
 
     def leave_out_oldest(self, count: int) -> list[Message]:
         """Leave the oldest `count` messages that are still sent out of what is sent; returns them."""
@@ -132,8 +146,8 @@ def ancestry(message: Message | None) -> Iterator[Message]:
         message = message.parent
 
 
-def newest_end(message: Message) -> Message:
-    """Follow the newest version of each successor to the end."""
+def viewed_end(message: Message) -> Message:
+    """Follow the version of each successor that was shown last to the end; the newest where none was."""
     while message.children:
-        message = message.children[-1]
+        message = message.viewed if message.viewed in message.children else message.children[-1]
     return message

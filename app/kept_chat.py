@@ -1,7 +1,7 @@
 """The chat as a tree of messages with its system prompt; each change is kept as it happens."""
 
 from ebbtide.app.chat_keeper import ChatKeeper
-from ebbtide.app.conversation import Conversation, Message, newest_end
+from ebbtide.app.conversation import Conversation, Message, viewed_end
 from ebbtide.engine.messages import Turn
 
 
@@ -52,7 +52,7 @@ class KeptChat:
         if question is None or question.role != "user":
             return ""
         if question.children:
-            self._show(newest_end(question))
+            self._show(viewed_end(question))
             return ""
         self.conversation.withdraw(question)
         self.keeper.withdrew(question)

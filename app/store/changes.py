@@ -53,6 +53,7 @@ def set_active(connection: sqlite3.Connection, chat_id: str, leaf_id: int | None
     """Raises UnknownChat, and UnknownMessage for a message of another chat."""
     if leaf_id is not None:
         tree.require(connection, chat_id, leaf_id)
+        tree.remember_path(connection, leaf_id)
     chats.set_head(connection, chat_id, leaf_id)
 
 

@@ -103,10 +103,21 @@ FIFTH = (
     "ALTER TABLE window_drafts RENAME TO drafts",
 )
 
-TABLES = ("chats", "messages", "drafts", "marks", "queued", "writers")
+SIXTH = (
+    # Which child of a message was shown last, where it is not the newest.
+    """
+    CREATE TABLE viewed (
+        parent_id INTEGER PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+        child_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE
+    )
+    """,
+    "CREATE INDEX viewed_by_child ON viewed (child_id)",
+)
+
+TABLES = ("chats", "messages", "drafts", "marks", "queued", "writers", "viewed")
 """What people would miss, other than the search index."""
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH)
 """Statements that lead from version n to n + 1. Never change one that was released: append."""
 
 

@@ -236,6 +236,10 @@ class ChatStore:
         """Which branch is shown when the chat is opened; None for none. Raises UnknownMessage."""
         self._database.write(lambda connection: changes.set_active(connection, chat_id, leaf_id))
 
+    def viewed(self, chat_id: str) -> dict[int, int]:
+        """From messages to the child that was shown last (`set_active`), where that is not the newest."""
+        return self._database.read(lambda connection: tree.viewed(connection, chat_id))
+
     def fork(self, message_id: int) -> Chat:
         """A new chat that holds a copy of the path down to `message_id`, with the same settings.
 

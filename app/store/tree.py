@@ -57,11 +57,29 @@ _LEAF = """
 """
 
 
+_UP = """
+    WITH RECURSIVE up (id, parent_id) AS (
+        SELECT id, parent_id FROM messages WHERE id = ?
+        UNION ALL
+        SELECT m.id, m.parent_id FROM up JOIN messages AS m ON m.id = up.parent_id
+    )
+"""
+_FORGET_PATH = f"{_UP} DELETE FROM viewed WHERE parent_id IN (SELECT id FROM up)"
+_REMEMBER_PATH = f"""
+    {_UP} INSERT INTO viewed SELECT parent_id, id FROM up WHERE parent_id IS NOT NULL AND EXISTS (
+        SELECT 1 FROM messages AS m
+        WHERE m.chat_id = (SELECT chat_id FROM messages WHERE id = up.id)
+            AND m.parent_id = up.parent_id AND m.id > up.id
+    )
+"""
+
+
 def insert(connection: sqlite3.Connection, message: Message) -> None:
     """Raises UnknownMessage if the parent is not in the same chat. The chat must exist."""
     if message.parent_id is not None:
         require(connection, message.chat_id, message.parent_id)
     connection.execute(_INSERT, _row(message))
+    connection.execute("DELETE FROM viewed WHERE parent_id = ?", (message.parent_id,))  # the newest is shown
 
 
 def append(connection: sqlite3.Connection, message_id: int, content: str, thinking: str, at_ms: int) -> None:
@@ -131,6 +149,21 @@ def whole(connection: sqlite3.Connection, chat_id: str) -> list[Message]:
     """All messages of a chat, parents before their children."""
     rows = connection.execute(f"SELECT {NAMES} FROM messages WHERE chat_id = ? ORDER BY id", (chat_id,))
     return [_message(row) for row in rows]
+
+
+def remember_path(connection: sqlite3.Connection, leaf_id: int) -> None:
+    """The branch that ends at `leaf_id` is shown: its messages are those that were viewed last."""
+    connection.execute(_FORGET_PATH, (leaf_id,))
+    connection.execute(_REMEMBER_PATH, (leaf_id,))
+
+
+def viewed(connection: sqlite3.Connection, chat_id: str) -> dict[int, int]:
+    """From messages to the child that was shown last, where that is not the newest."""
+    rows = connection.execute(
+        "SELECT v.parent_id, child_id FROM messages JOIN viewed AS v ON v.parent_id = id WHERE chat_id = ?",
+        (chat_id,),
+    )
+    return {int(parent_id): int(child_id) for parent_id, child_id in rows}
 
 
 def versions(connection: sqlite3.Connection) -> list[tuple[str, int, int, int]]:

@@ -7,6 +7,7 @@ import pytest
 from ebbtide.app.answer_content import AnswerContent
 from ebbtide.app.chat_keeper import ChatKeeper
 from ebbtide.app.conversation import Conversation
+from ebbtide.app.kept_chat import KeptChat
 from ebbtide.app.store import NEW_CHAT, ChatStore, memory_store
 
 
@@ -154,3 +155,30 @@ def test_leaving_out_and_the_shown_branch_are_kept(store: ChatStore, tmp_path: P
     again = ChatKeeper(store).load(keeper.chat.id)
     assert [(message.text, message.left_out) for message in again.path] == [("q", True)]
     assert [message.text for message in again.path[0].children] == ["a"]
+
+
+def test_the_branches_that_were_shown_last_are_kept(store: ChatStore) -> None:
+    kept = KeptChat(ChatKeeper(store))
+    for text in ("one", "two"):
+        kept.ask(text)
+    second = kept.conversation.leaf
+    assert second is not None
+    kept.conversation.leaf = second.parent
+    kept.switch(kept.ask("two, again"), -1)
+    kept.conversation.leaf = None
+    kept.switch(kept.ask("one, changed"), 1)
+    assert [message.text for message in kept.conversation.path] == ["one", "two"]
+    kept.switch(kept.conversation.path[0], 1)
+    chat = kept.keeper.chat
+    assert chat is not None
+    again = KeptChat(ChatKeeper(store))
+    again.open(chat.id)
+    assert [message.text for message in again.conversation.path] == ["one, changed"]
+    again.switch(again.conversation.path[0], 1)
+    assert [message.text for message in again.conversation.path] == ["one", "two"]
+    again.ask("newest")
+    third = KeptChat(ChatKeeper(store))
+    third.open(chat.id)
+    assert [message.text for message in third.conversation.path] == ["one", "two", "newest"]
+    store.delete_chat(chat.id)
+    assert store.viewed(chat.id) == {}

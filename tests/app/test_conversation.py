@@ -1,6 +1,6 @@
 """The tree of a chat: versions, switching, taking back, leaving out, branching."""
 
-from ebbtide.app.conversation import Conversation
+from ebbtide.app.conversation import Conversation, Message
 from ebbtide.engine.messages import Turn
 
 
@@ -14,6 +14,42 @@ def chat(*texts: str) -> Conversation:
 
 def texts(conversation: Conversation) -> list[str]:
     return [message.text for message in conversation.path]
+
+
+def chat_of_two_branches() -> tuple[Conversation, Message, Message]:
+    """The diary's: two questions, the second answered twice; the first version of it is looked at last."""
+    conversation = Conversation()
+    first = conversation.add("user", "say one")
+    conversation.add("assistant", "one")
+    answer = conversation.add("user", "say two")
+    conversation.add("assistant", "two")
+    conversation.leaf = answer.parent
+    again = conversation.add("user", "say two, again")
+    conversation.switch(again, -1)
+    return conversation, first, answer
+
+
+def test_switching_goes_to_the_branch_that_was_shown_last_below() -> None:
+    conversation, first, _ = chat_of_two_branches()
+    assert [message.text for message in conversation.path][2:] == ["say two", "two"]
+    conversation.leaf = None
+    changed = conversation.add("user", "say one, changed")
+    conversation.switch(changed, -1)
+    assert [message.text for message in conversation.path] == ["say one", "one", "say two", "two"]
+    conversation.switch(first, 1)
+    conversation.switch(changed, 1)
+    assert [message.text for message in conversation.path][2:] == ["say two", "two"]
+
+
+def test_a_version_that_was_taken_back_is_not_gone_to() -> None:
+    conversation, first, _ = chat_of_two_branches()
+    gone = conversation.leaf
+    assert gone is not None
+    conversation.withdraw(gone)
+    conversation.leaf = None
+    changed = conversation.add("user", "say one, changed")
+    conversation.switch(changed, -1)
+    assert conversation.path[0] is first and gone not in conversation.path
 
 
 def test_the_path_is_in_order() -> None:
