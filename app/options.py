@@ -102,7 +102,7 @@ _BUDGET = click.option(
 _THREADS = click.option("--threads", type=click.IntRange(0, 1024), help="Compute threads; 0 = automatic.")
 _ISA = click.option(
     "--isa",
-    type=click.Choice(["auto", "amx", "avx512", "avx2", "portable", "reference"]),
+    type=click.Choice(["auto", "amx", "avx512", "avxvnni", "avx2", "portable", "reference"]),
     help="Instruction set.",
 )
 _DEVICE = click.option(

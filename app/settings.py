@@ -23,7 +23,7 @@ class EngineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threads: int = 0
     """0 = as many as there are cores to use."""
     isa: str = "auto"
-    """`auto`, `amx`, `avx512`, `avx2` or `portable`."""
+    """`auto`, `amx`, `avx512`, `avxvnni`, `avx2` or `portable`."""
     device: str = "auto"
     """`auto`, `cpu` or `cuda:N`."""
     policy: str = "lru"

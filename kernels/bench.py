@@ -75,7 +75,7 @@ def gemm_macs_per_s(ops: CpuOps, table: BlockTable, rows: int, rounds: int) -> f
 
 
 @click.command()
-@click.option("--isa", default=None, help="portable, avx2, avx512 or amx; the best by default")
+@click.option("--isa", default=None, help="portable, avx2, avxvnni, avx512 or amx; the best by default")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--cols", default=576, show_default=True, help="K of the matrices")
 @click.option("--rounds", default=15, show_default=True)

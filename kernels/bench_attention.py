@@ -90,7 +90,7 @@ def prefill_seconds(
 
 
 @click.command()
-@click.option("--isa", default=None, help="portable, avx2, avx512 or amx; the best by default")
+@click.option("--isa", default=None, help="portable, avx2, avxvnni, avx512 or amx; the best by default")
 @click.option("--threads", default=2, show_default=True)
 @click.option("--heads", default=9, show_default=True)
 @click.option("--kv-heads", default=3, show_default=True)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from ebbtide.kernels.ops import Ops
 
-IsaChoice = Literal["auto", "amx", "avx512", "avx2", "portable", "reference"]
+IsaChoice = Literal["auto", "amx", "avx512", "avxvnni", "avx2", "portable", "reference"]
 
 
 def pick(isa: IsaChoice = "auto", threads: int = 1) -> Ops:

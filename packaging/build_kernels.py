@@ -47,10 +47,16 @@ AVX512 = ("f", "bw", "vl", "dq", "vbmi", "vnni")
 UNIX_AVX512 = (*(f"-mavx512{part}" for part in AVX512), "-mgfni", "-mfma", "-mf16c", *QUIET)
 UNIX_ISA_FLAGS = {
     "avx2": ("-mavx2", "-mfma", "-mf16c"),
+    "avxvnni": ("-mavx2", "-mfma", "-mf16c", "-mavxvnni", "-mgfni"),
     "avx512": UNIX_AVX512,
     "amx": (*UNIX_AVX512, "-mamx-tile", "-mamx-int8"),
 }
-MSVC_ISA_FLAGS = {"avx2": ("/arch:AVX2",), "avx512": ("/arch:AVX512",), "amx": ("/arch:AVX512",)}
+MSVC_ISA_FLAGS = {
+    "avx2": ("/arch:AVX2",),
+    "avxvnni": ("/arch:AVX2",),
+    "avx512": ("/arch:AVX512",),
+    "amx": ("/arch:AVX512",),
+}
 X86_NAMES = {"x86_64", "amd64"}
 
 

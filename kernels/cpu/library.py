@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ebbtide.kernels.ops import KernelError
 
-ISAS = ("portable", "avx2", "avx512", "amx")
+ISAS = ("portable", "avx2", "avxvnni", "avx512", "amx")
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 LIBRARY_PATH = Path(__file__).with_name(f"_ebbtide_cpu{_SUFFIX}")
 _STATUS = {

@@ -128,6 +128,7 @@ def test_cxx_is_preferred_and_may_carry_arguments(checkout: Path, monkeypatch: p
     [
         ("pool.cpp", "-ffp-contract=off", "-mavx2"),
         ("linear_avx2.cpp", "-mf16c", "-mavx512f"),
+        ("linear_avxvnni.cpp", "-mavxvnni", "-mavx512f"),
         ("linear_avx512.cpp", "-mavx512vnni", "-mamx-tile"),
         ("linear_amx.cpp", "-mamx-int8", "-mavx2"),
         ("strip_portable.cpp", "-O3", "-mfma"),

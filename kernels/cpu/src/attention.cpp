@@ -21,7 +21,7 @@ int ceil_div(int value, int step) { return (value + step - 1) / step; }
 const AttentionKernels& kernels_for(Isa isa) {
 #if defined(__x86_64__) || defined(_M_X64)
   if (isa >= Isa::avx512) return kAttentionAvx512;
-  if (isa == Isa::avx2) return kAttentionAvx2;
+  if (isa >= Isa::avx2) return kAttentionAvx2;
 #endif
   (void)isa;
   return kAttentionPortable;

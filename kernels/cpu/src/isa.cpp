@@ -22,17 +22,17 @@ struct Registers {
 };
 
 // Zeros where the processor has no such leaf.
-Registers cpuid(uint32_t leaf) {
+Registers cpuid(uint32_t leaf, uint32_t part = 0) {
   Registers r{};
 #if defined(_M_X64)
   int words[4];
   __cpuid(words, 0);
   if (static_cast<uint32_t>(words[0]) < leaf) return r;
-  __cpuidex(words, static_cast<int>(leaf), 0);
+  __cpuidex(words, static_cast<int>(leaf), static_cast<int>(part));
   r = {static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1]), static_cast<uint32_t>(words[2]),
        static_cast<uint32_t>(words[3])};
 #else
-  if (!__get_cpuid_count(leaf, 0, &r.a, &r.b, &r.c, &r.d)) return {};
+  if (!__get_cpuid_count(leaf, part, &r.a, &r.b, &r.c, &r.d)) return {};
 #endif
   return r;
 }
@@ -76,8 +76,9 @@ Isa best_isa() {
   if (!all(states, kYmm) || !all(leaf7.b, kAvx2)) return Isa::portable;
   constexpr uint32_t kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
   constexpr uint32_t kVbmi = 1u << 1, kGfni = 1u << 8, kVnni = 1u << 11;
+  constexpr uint32_t kAvxVnni = 1u << 4;  // of leaf 7.1
   const bool wide = all(leaf7.b, kF | kDq | kBw | kVl) && all(leaf7.c, kVbmi | kGfni | kVnni) && all(states, kZmm);
-  if (!wide) return Isa::avx2;
+  if (!wide) return all(leaf7.c, kGfni) && all(cpuid(7, 1).a, kAvxVnni) ? Isa::avxvnni : Isa::avx2;
   return may_use_tiles(leaf7, states) ? Isa::amx : Isa::avx512;
 }
 #else

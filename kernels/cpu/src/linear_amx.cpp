@@ -73,7 +73,7 @@ constexpr Order tile_order() {
 
 void pack(const ActGroup& act, PackedGroup* out, int row) {
   static constexpr Order kOrder = tile_order();
-  const __m512i bytes = ordered(_mm512_loadu_si512(act.q), kOrder);
+  const __m512i bytes = ordered(act.q, kOrder);
   _mm256_store_si256(reinterpret_cast<__m256i*>(out->low[row]), _mm512_castsi512_si256(bytes));
   _mm256_store_si256(reinterpret_cast<__m256i*>(out->high[row]), _mm512_extracti64x4_epi64(bytes, 1));
   out->scale[row] = act.scale;
@@ -98,10 +98,11 @@ void expand(const CodeBook& book, const Segment& part, int8_t* out) {
   const __m512i zero = _mm512_set1_epi8(static_cast<char>(book.full ? book.zero : 0));
   for (int g = 0; g < part.groups; ++g, out += kByteGroup) {
     prefetch_lines<B>(part.lines, g * kLineBytes);
-    __m512i codes[8], low_rows[4], high_rows[4];
-    byte_codes<B>(part.lines, g * kLineBytes, codes);
+    __m512i codes[4], low_rows[4], high_rows[4];
+    byte_codes<B, false>(part.lines, g * kLineBytes, codes);
     transpose_dwords(codes, low_rows);
-    transpose_dwords(codes + 4, high_rows);
+    byte_codes<B, true>(part.lines, g * kLineBytes, codes);
+    transpose_dwords(codes, high_rows);
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
       const __m512i first = _mm512_shuffle_i32x4(low_rows[j], high_rows[j], 0x44);

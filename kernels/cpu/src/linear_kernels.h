@@ -75,6 +75,7 @@ struct LinearKernels {
 extern const LinearKernels kLinearPortable;
 #if defined(__x86_64__) || defined(_M_X64)
 extern const LinearKernels kLinearAvx2;
+extern const LinearKernels kLinearAvxVnni;
 extern const LinearKernels kLinearAvx512;
 #endif
 

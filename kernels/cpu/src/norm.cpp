@@ -15,7 +15,7 @@ constexpr int kRowsPerTask = 8;
 const NormKernels& norm_kernels(Isa isa) {
 #if defined(__x86_64__) || defined(_M_X64)
   if (isa >= Isa::avx512) return kNormAvx512;
-  if (isa == Isa::avx2) return kNormAvx2;
+  if (isa >= Isa::avx2) return kNormAvx2;
 #endif
   (void)isa;
   return kNormPortable;

@@ -8,6 +8,7 @@ namespace eb {
 const LinearKernels& linear_kernels(Isa isa) {
 #if defined(__x86_64__) || defined(_M_X64)
   if (isa >= Isa::avx512) return kLinearAvx512;
+  if (isa == Isa::avxvnni) return kLinearAvxVnni;
   if (isa == Isa::avx2) return kLinearAvx2;
 #endif
   (void)isa;

@@ -15,7 +15,7 @@ constexpr int kTaskExperts = 16;
 RouterSelect select_for(Isa isa) {
 #if defined(__x86_64__) || defined(_M_X64)
   if (isa >= Isa::avx512) return kRouterSelectAvx512;
-  if (isa == Isa::avx2) return kRouterSelectAvx2;
+  if (isa >= Isa::avx2) return kRouterSelectAvx2;
 #endif
   (void)isa;
   return kRouterSelectPortable;

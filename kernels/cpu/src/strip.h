@@ -15,8 +15,8 @@
 #else
 #include "strip_portable.h"
 #endif
-#if defined(EB_AVX512)
-#include "gemv_bytes.h"
+#if defined(EB_BYTE_PRODUCTS)
+#include "byte_sums.h"
 #endif
 
 namespace eb {
@@ -41,7 +41,30 @@ static inline void add_group(const CodeBook& book, const Sums16& sums, const Act
 
 static inline int32_t part_sum(const ActGroup& act, int part) { return part == 0 ? act.sum_low : act.sum - act.sum_low; }
 
-#if !defined(EB_AVX512)
+#if defined(EB_BYTE_PRODUCTS)
+
+template <Form kForm, bool kFull, int B>
+static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* out) {
+  alignas(64) float acc[kStripRows];
+  std::memcpy(acc, out, sizeof acc);
+  const auto without_zero = [&](const Sums16& sums, int32_t sum) { return kFull ? minus(sums, book.zero * sum) : sums; };
+  for (int g = 0; g < part.groups; ++g, ++act) {
+    prefetch_lines<B>(part.lines, g * kLineBytes);
+    const HalfSums sums = byte_sums<B>(part.lines, g * kLineBytes, act->q);
+    if (kForm == Form::halves) {
+      const float* s = scales.s + 2 * g * kStripRows;
+      const int32_t low = part_sum(*act, 0), high = part_sum(*act, 1);
+      add_group<kForm, kFull>(book, without_zero(sums.first, low), *act, low, s, nullptr, acc);
+      add_group<kForm, kFull>(book, without_zero(sums.second, high), *act, high, s + kStripRows, nullptr, acc);
+    } else {
+      add_group<kForm, kFull>(book, without_zero(plus(sums.first, sums.second), act->sum), *act, act->sum,
+                              scales.s + g * kStripRows, scales.m + g * kStripRows, acc);
+    }
+  }
+  std::memcpy(out, acc, sizeof acc);
+}
+
+#else
 
 template <Form kForm, bool kFull, int B>
 static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* out) {

@@ -47,6 +47,8 @@ static inline Codes16 splat_codes(int16_t value) { return {_mm512_set1_epi16(val
 static inline Codes16 subtract(Codes16 a, Codes16 b) { return {_mm512_sub_epi16(a.v, b.v)}; }
 static inline Sums16 splat_sums(int32_t value) { return {_mm512_set1_epi32(value)}; }
 static inline F32 to_f32(const Sums16& sums, int) { return {_mm512_cvtepi32_ps(sums.v)}; }
+static inline Sums16 plus(const Sums16& a, const Sums16& b) { return {_mm512_add_epi32(a.v, b.v)}; }
+static inline Sums16 minus(const Sums16& a, int32_t b) { return {_mm512_sub_epi32(a.v, _mm512_set1_epi32(b))}; }
 static inline Sums16 dot(Sums16 sums, Codes16 codes, const int16_t* pair) {
   sums.v = _mm512_dpwssd_epi32(sums.v, codes.v, _mm512_set1_epi32(pair_bits(pair)));
   pin(sums.v);
@@ -75,6 +77,12 @@ static inline Codes16 subtract(Codes16 a, Codes16 b) {
 static inline Sums16 splat_sums(int32_t value) { return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }
 static inline F32 to_f32(const Sums16& sums, int vector) {
   return {_mm256_cvtepi32_ps(vector == 0 ? sums.rows0 : sums.rows8)};
+}
+static inline Sums16 plus(const Sums16& a, const Sums16& b) {
+  return {_mm256_add_epi32(a.rows0, b.rows0), _mm256_add_epi32(a.rows8, b.rows8)};
+}
+static inline Sums16 minus(const Sums16& a, int32_t b) {
+  return {_mm256_sub_epi32(a.rows0, _mm256_set1_epi32(b)), _mm256_sub_epi32(a.rows8, _mm256_set1_epi32(b))};
 }
 static inline Sums16 dot(Sums16 sums, Codes16 codes, const int16_t* pair) {
   const __m256i x = _mm256_set1_epi32(pair_bits(pair));
