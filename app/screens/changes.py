@@ -78,6 +78,7 @@ class Changes:
     async def _show_other_chat(self) -> None:
         """Another chat is on the screen; each has its own draft."""
         screen = self._screen
+        screen.questions.forget_ways_out()
         screen.questions.load_queue()
         screen.area.end_edit()
         # Before anything is waited for: what is typed in the meantime belongs to the new chat.

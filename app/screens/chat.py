@@ -252,6 +252,7 @@ class ChatScreen(SelectingScreen):
         self.did_something_else()
         call = self.registry.parse(message.text)
         if call is not None:
+            self.questions.forget_ways_out()
             await self.guarded(self._call(call, message.text))
         else:
             await self.questions.submit(message.text)

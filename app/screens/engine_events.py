@@ -78,6 +78,7 @@ class EngineEvents:
         await self.answer_ended(in_chat(describe_end(event)))
         questions.give_back()
         if event.finish_reason == "context":
+            questions.hold_queue()  # there is no room for any of it
             questions.offer_ways_out()
         await questions.send_next()
 

@@ -15,6 +15,8 @@ from ebbtide.engine.errors import UsageError
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
 
+ENTER_SHOWS = "The context is full: Enter shows what can be done. What you write stays."
+
 
 class Questions:
     """Works for one ChatScreen."""
@@ -27,10 +29,17 @@ class Questions:
         """Questions that went out with files in them, as they were written."""
         self._given_back = ""
         """What the prompt begins with because it came back from the engine."""
+        self._ways_out: tuple[str, int] | None = None
+        """What `offer_ways_out` was called with while keys belonged to something else."""
 
     async def submit(self, text: str) -> None:
         """Ask, or queue while an answer is written. With a file that cannot be sent, the text stays."""
         screen = self._screen
+        if self._ways_out is not None and screen.area.editing is None:
+            screen.prompt.put(text)
+            self.show_ways_out()
+            return
+        self.forget_ways_out()
         try:
             whole = with_files(text, screen.tools.folder)
         except UsageError as error:
@@ -77,6 +86,9 @@ class Questions:
 
     async def send_next(self, *, by_person: bool = False) -> None:
         """Send the next queued question, unless they are held."""
+        if by_person and self._ways_out is not None:
+            self.show_ways_out()
+            return
         if by_person:
             self.queue.release()
         waits = not by_person and self._screen.elsewhere.answer is not None
@@ -116,8 +128,34 @@ class Questions:
     def offer_ways_out(self, question: str = "", question_tokens: int = 0) -> None:
         """The context is full. `question` could not be asked; without one, an answer was cut off.
 
-        `question_tokens`: of the question, if it alone is longer than the context.
+        `question_tokens`: of the question, if it alone is longer than the context. While the person is
+        writing, or does something else, the list waits for the next Enter: it would take their keys.
         """
+        screen = self._screen
+        is_writing = screen.prompt.text not in ("", self._given_back)
+        self._ways_out = question, question_tokens
+        if screen.app.screen is screen and screen.prompt.has_focus and not is_writing:
+            self.show_ways_out()
+        else:
+            screen.prompt.enter_awaited = True
+            screen.hint(ENTER_SHOWS, NOTE_HINT_S)
+            screen.note(ENTER_SHOWS, passing=True)
+
+    async def _new_chat_with_draft(self) -> None:
+        """Begin a new chat; what is being written goes there too."""
+        prompt = self._screen.prompt
+        text, pastes = prompt.whole_text, prompt.pastes.spans(prompt.text)
+        prompt.text = ""
+        self._session.keeper.save_draft("", [])
+        await self._screen.changes.new()
+        prompt.restore_draft(text, pastes)
+
+    def forget_ways_out(self) -> None:
+        """Something else was done about it, or the chat is another one."""
+        self._ways_out, self._screen.prompt.enter_awaited = None, False
+
+    def show_ways_out(self) -> None:
+        """Let the person choose one."""
         from ebbtide.app.context_choice import (  # after the first paint
             context_choices,
             full_title,
@@ -125,6 +163,9 @@ class Questions:
             messages_to_leave_out,
         )
 
+        assert self._ways_out is not None
+        question, question_tokens = self._ways_out
+        self.forget_ways_out()
         screen, changes, session = self._screen, self._screen.changes, self._session
         last = next((turn for turn in reversed(session.turns) if turn.role == "user"), None)
         asked = question or (last.content if last is not None else "")
@@ -136,7 +177,7 @@ class Questions:
             if way == "trim":
                 await changes.leave_out(messages_to_leave_out(session, question))
             elif way == "fork":
-                await changes.new()
+                await self._new_chat_with_draft()
             elif way == "ctx":
                 await changes.reload(msgspec.structs.replace(session.load, ctx=ctx))
             if way == "edit":

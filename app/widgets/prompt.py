@@ -134,6 +134,8 @@ class Prompt(TextArea):
         self.completer: Completer | None = None
         self.can_unqueue = False
         """A question waits in the queue: Up on an empty prompt takes it back."""
+        self.enter_awaited = False
+        """Enter means something even where nothing is written."""
         self.pastes = Pastes()
         self._history: list[str] = []
         self._at = 0
@@ -235,7 +237,7 @@ class Prompt(TextArea):
         elif text.strip():
             self.take_draft()
             self.post_message(self.Submitted(without_quotes(text)))
-        elif self.can_unqueue:
+        elif self.can_unqueue or self.enter_awaited:
             self.post_message(self.Wished("send next"))
 
     def action_complete(self) -> None:

@@ -16,6 +16,7 @@ from tests.helpers.chat_host import (
     prompt_of,
     ready,
     screen_of,
+    settled,
     shown,
     until,
     written,
@@ -95,6 +96,68 @@ async def test_an_answer_that_the_context_cut_off_can_be_made_again_with_more_ro
             await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
         assert len(contents(pilot)) == 4
         assert messages_to_leave_out(screen_of(pilot).session) == 2
+
+
+CUT_OFF = Script(answer="word " * 40, token_delay_s=0.03, finish_reason="context", ctx=40)
+
+
+async def test_the_choice_does_not_open_while_something_is_written() -> None:
+    async with chat_app(CUT_OFF).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "one")
+        await until(pilot, lambda: "word" in screen_of(pilot).session.answer.text)
+        press(pilot, *"my draft")
+        await until(pilot, lambda: len(contents(pilot)) == 2)
+        await shown(pilot, "The context is full: Enter shows what can be done", "my draft")
+        press(pilot, *", more", "enter")
+        await choosing(pilot, "Ask in a new chat")
+        await written(pilot, "my draft, more")
+        await until(pilot, lambda: contents(pilot)[:1] == ["one"])
+        assert len(screen_of(pilot).session.keeper.store.list_chats()) == 2
+
+
+async def test_a_question_that_did_not_fit_waits_for_enter_while_the_next_is_written() -> None:
+    script = Script(ctx=40, request_failure=FULL, fail_when_turns=3, failure_delay_s=1.0)
+    async with chat_app(script).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        await answered(pilot, "one")
+        await ask(pilot, "two")
+        press(pilot, *"three")
+        await shown(pilot, "The context is full: Enter shows what can be done")
+        await written(pilot, "two\nthree")
+        press(pilot, "enter")
+        await choosing(pilot, "Ask in a new chat")
+        await until(pilot, lambda: contents(pilot) == ["two", "You said: two"])
+        await written(pilot, "three")
+
+
+async def test_a_list_that_is_open_is_not_covered_and_enter_comes_back_to_it() -> None:
+    async with chat_app(CUT_OFF).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "one")
+        screen = screen_of(pilot)
+        press(pilot, "ctrl+r")
+        await shown(pilot, "What you wrote before")
+        await until(pilot, lambda: len(screen.session.turns) == 2)
+        await settled(pilot)
+        assert len(pilot.app.screen_stack) == 3
+        press(pilot, "escape")
+        await shown(pilot, "Enter shows what can be done", without=["What you wrote before"])
+        press(pilot, "enter")
+        await choosing(pilot, "Edit the last question")
+
+
+async def test_a_command_that_makes_room_is_run_and_the_next_question_is_sent() -> None:
+    async with chat_app(CUT_OFF).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "one")
+        await until(pilot, lambda: "word" in screen_of(pilot).session.answer.text)
+        press(pilot, *"/new")
+        await shown(pilot, "Enter shows what can be done")
+        press(pilot, "enter")
+        await until(pilot, lambda: contents(pilot) == [])
+        await ask(pilot, "two")
+        await until(pilot, lambda: contents(pilot)[:1] == ["two"])
 
 
 LONG = "long " * 100

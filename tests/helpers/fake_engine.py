@@ -66,6 +66,7 @@ class Script(msgspec.Struct, frozen=True):
     """message, hint, exit code"""
     request_failure: list[str] = []
     """message, hint, exit code; tokens of the question, if it alone is too long"""
+    failure_delay_s: float = 0.0
     fail_when_turns: int = 0
     """Only chats of at least so many turns fail."""
     fail_after_tokens: int = 0
@@ -280,6 +281,7 @@ class FakeEngine:
             and not 0 < self.script.fail_below_ctx <= self.ctx
         )
         if due:
+            time.sleep(self.script.failure_delay_s)
             self.emit(failure(request.request_id, self.script.request_failure))
         return due
 
