@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TextIO
 
 from ebbtide.app.first_inks import color_depth, inks_of
 from ebbtide.app.first_rows import LEAST_COLUMNS, LEAST_ROWS, LOW_ROWS, Ink, Row, first_rows
 from ebbtide.app.palettes import theme_name
+from ebbtide.app.screen_stream import is_terminal, screen_stream
 
 ENTER = "\x1b[?1049h"
 """The alternate screen, cleared."""
@@ -54,20 +55,20 @@ def take_over() -> list[Any] | None:
 
 
 def _is_possible(theme: str, compact: bool) -> bool:
-    """Only where it looks as what follows, and where that is seen at all: Textual draws on standard error."""
+    """Only where it looks as what follows, and where that is seen at all."""
     if sys.platform == "win32" or os.environ.get("TEXTUAL_DRIVER") or color_depth() is None:
         return False
-    streams = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
-    if not all(stream is not None and stream.isatty() for stream in streams):
+    stream = screen_stream()
+    if stream is None or not all(is_terminal(each) for each in (sys.__stdin__, sys.__stdout__, stream)):
         return False
-    size = os.get_terminal_size(sys.stderr.fileno())
+    size = os.get_terminal_size(stream.fileno())
     if size.columns < LEAST_COLUMNS or size.lines < (LOW_ROWS if compact else LEAST_ROWS):
         return False
-    return sys.stderr.encoding.lower().replace("-", "") == "utf8"
+    return stream.encoding.lower().replace("-", "") == "utf8"
 
 
 def _picture(theme: str, model: str, compact: bool) -> str:
-    size = os.get_terminal_size(sys.stderr.fileno())
+    size = os.get_terminal_size(_stream().fileno())
     inks = inks_of(theme_name(theme), color_depth() or 24, no_color="NO_COLOR" in os.environ)
     rows = first_rows(size.columns, size.lines, model, compact=compact)
     return "".join(f"\x1b[{number};1H{_drawn(row, inks)}" for number, row in enumerate(rows, 1))
@@ -91,5 +92,12 @@ def _quiet(attributes: list[Any]) -> list[Any]:
 
 
 def _write(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    stream = _stream()
+    stream.write(text)
+    stream.flush()
+
+
+def _stream() -> TextIO:
+    stream = screen_stream()
+    assert stream is not None
+    return stream

@@ -9,6 +9,7 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from ebbtide.app.first_frame import ENTER, take_over
 from ebbtide.app.paste_parser import PasteParser
+from ebbtide.app.screen_stream import screen_stream
 
 # The driver makes its parser by this name, and has no other door for one.
 vars(linux_driver)["XTermParser"] = PasteParser
@@ -23,6 +24,12 @@ class TakingOver(LinuxDriver):
     _is_on_screen = False
     _set_up: list[Any] | None = None
     """How the terminal was set for the program."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        stream = screen_stream()
+        if stream is not None:
+            self._file = stream
 
     def start_application_mode(self) -> None:
         before = take_over()

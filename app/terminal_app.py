@@ -12,6 +12,7 @@ from textual.app import App
 
 from ebbtide.app.lost_terminal import TerminalWatch
 from ebbtide.app.palettes import theme_name
+from ebbtide.app.screen_stream import is_terminal
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED
 from ebbtide.app.themes import install_themes
 
@@ -40,6 +41,15 @@ class TerminalApp(App[None]):
         from ebbtide.app.take_over import TakingOver  # there is no such terminal on Windows
 
         return TakingOver
+
+    def _print(self, text: str, stderr: bool = False) -> None:
+        """What is printed would spoil the screen, unless it goes to a file."""
+        super()._print(text, stderr)
+        stream = sys.__stderr__ if stderr else sys.__stdout__
+        if stream is not None and not self.is_headless and not is_terminal(stream):
+            with suppress(OSError, ValueError):  # a full disk is no reason to stop
+                stream.write(text)
+                stream.flush()
 
     def on_mount(self) -> None:
         """Called beside the handlers of subclasses. Without handlers, signals would leave the terminal in the

@@ -243,6 +243,35 @@ def test_ctrl_z_stops_nothing_where_no_shell_could_go_on(model: str) -> None:
         terminal.wait_for("the answer")
 
 
+CHATTY = """
+import runpy, sys
+from ebbtide.app.screens.chat import ChatScreen
+
+start = ChatScreen._start
+
+async def chatty(screen):
+    print("a library says this", file=sys.stderr)
+    await start(screen)
+
+ChatScreen._start = chatty
+runpy.run_module("tests.helpers.fake_ebbtide", run_name="__main__")
+"""
+
+
+def test_the_screen_is_drawn_on_the_terminal_where_errors_go_to_a_file(model: str, tmp_path: Path) -> None:
+    errors, program = tmp_path / "errors", tmp_path / "chatty.py"
+    program.write_text(CHATTY)
+    with Terminal(Script(answer="the answer"), model, errors=errors, program=str(program)) as terminal:
+        terminal.wait_for("sk about code", "ready")
+        terminal.send("a question\r")
+        terminal.wait_for("the answer")
+        terminal.send("\x04")
+        assert terminal.wait_for_end() == 0
+        assert terminal.is_as_before() and all(end in terminal.output for end in RESTORED)
+        assert b"a library says this" not in terminal.output
+    assert errors.read_text() == "a library says this\n"
+
+
 def test_a_dumb_terminal_gets_the_chat_line_by_line(model: str) -> None:
     terminal = Terminal(Script(answer="forty-two", progress_steps=3), model)
     terminal.command = ["env", "TERM=dumb", *terminal.command]

@@ -36,12 +36,14 @@ class Terminal:
         columns: int = 100,
         real: bool = False,
         program: str = fake_ebbtide.__file__,
+        errors: Path | None = None,
     ) -> None:
-        """`real`: with the real engine instead."""
+        """`real`: with the real engine instead. `errors`: a file for standard error."""
         scripted = [program, msgspec.json.encode(script).decode()]
         self.command = [sys.executable, *(["-m", "ebbtide.app"] if real else scripted), *arguments]
         self._size = struct.pack("HHHH", rows, columns, 0, 0)
         self._chunks: list[bytes] = []
+        self._errors = errors
 
     def __enter__(self) -> "Terminal":
         self._ours, self.theirs = pty.openpty()
@@ -54,14 +56,15 @@ class Terminal:
             "TERM": "xterm-256color",
             "COLORTERM": "truecolor",
         }
-        self.process = subprocess.Popen(
-            self.command,
-            stdin=self.theirs,
-            stdout=self.theirs,
-            stderr=self.theirs,
-            env=environment,
-            start_new_session=True,
-        )
+        with self._errors.open("wb") if self._errors is not None else contextlib.nullcontext() as errors:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=self.theirs,
+                stdout=self.theirs,
+                stderr=self.theirs if errors is None else errors,
+                env=environment,
+                start_new_session=True,
+            )
         self._done = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
