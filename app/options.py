@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
+from ebbtide.app.sampling_ranges import RANGES
 from ebbtide.app.settings import Settings
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Load, Sampling
@@ -176,14 +177,23 @@ class Numbers(click.FloatRange):
         return number
 
 
-_SHARE = Numbers(0.0, 1.0)
+def _number(name: str) -> Numbers:
+    least, most = RANGES[name]
+    return Numbers(float(least), float(most))
+
+
+def _whole_number(name: str) -> click.IntRange:
+    least, most = RANGES[name]
+    return click.IntRange(int(least), int(most))
+
+
 _SAMPLING_OPTIONS = [
-    click.option("--temperature", type=Numbers(0.0, 10.0), help="0 = always the likeliest token."),
-    click.option("--top-k", type=click.IntRange(0), help="Choose among the k likeliest; 0 = all."),
-    click.option("--top-p", type=_SHARE, help="Choose among the likeliest of this total share."),
-    click.option("--min-p", type=_SHARE, help="Drop tokens below this share of the likeliest."),
-    click.option("--repeat-penalty", type=Numbers(0.1, 10.0), help="Above 1: less repetition."),
-    click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Same seed, same answer."),
+    click.option("--temperature", type=_number("temperature"), help="0 = always the likeliest token."),
+    click.option("--top-k", type=_whole_number("top_k"), help="Choose among the k likeliest; 0 = all."),
+    click.option("--top-p", type=_number("top_p"), help="Choose among the likeliest of this total share."),
+    click.option("--min-p", type=_number("min_p"), help="Drop tokens below this share of the likeliest."),
+    click.option("--repeat-penalty", type=_number("repeat_penalty"), help="Above 1: less repetition."),
+    click.option("--seed", type=_whole_number("seed"), help="Same seed, same answer."),
 ]
 
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ebbtide.app.safe_text import safe_line
+from ebbtide.app.sampling_ranges import check_ranges
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Sampling
 
@@ -20,6 +22,10 @@ system = "Answer in one sentence."
 temperature = 0.7
 top_p = 0.9
 """
+
+
+QUOTED = 60
+"""Characters of a system prompt that are shown."""
 
 
 class PresetFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +46,26 @@ class Preset(NamedTuple):
 
     system: str | None
     sampling: Sampling
+
+
+def describe_preset(name: str, preset: Preset, system: str, sampling: Sampling) -> str:
+    """All that changes with it. `system`, `sampling`: as they are before."""
+    fields = [field for field in Sampling.__struct_fields__ if _differs(field, preset.sampling, sampling)]
+    changes = [f"{field} {getattr(preset.sampling, field)}" for field in fields]
+    if preset.system is not None and preset.system != system:
+        now = _quoted("system prompt", preset.system) if preset.system else "no system prompt"
+        changes.append(f"{now} (it was {_quoted('', system)})" if system else now)
+    return f"Preset {name}: {', '.join(changes) or 'all is as it was'}."
+
+
+def _differs(field: str, one: Sampling, other: Sampling) -> bool:
+    return bool(getattr(one, field) != getattr(other, field))
+
+
+def _quoted(what: str, text: str) -> str:
+    line = safe_line(text)
+    short = line if len(line) <= QUOTED else f"{line[:QUOTED].rstrip()} …"
+    return f"{what} “{short}”".strip()
 
 
 class PresetFolder:
@@ -66,6 +92,7 @@ class PresetFolder:
         path = self.presets / f"{name}.toml"
         try:
             file = msgspec.convert(tomlkit.parse(_read(self.presets, name, ".toml")).unwrap(), PresetFile)
+            check_ranges(_sampling_fields(file))
         except (ValueError, msgspec.ValidationError) as error:
             raise UsageError(f"{path} is not valid: {error}", hint="Repair or remove it.") from error
         system = self.prompt(file.prompt) if file.prompt is not None else file.system

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ebbtide.app.sampling_ranges import check_ranges
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Sampling
 
@@ -73,7 +74,9 @@ def load_settings(path: Path) -> Settings:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint="Repair or remove it.") from error
     try:
-        return msgspec.convert(_parse(text), Settings)
+        settings = msgspec.convert(_parse(text), Settings)
+        check_ranges(msgspec.structs.asdict(settings.sampling))
+        return settings
     except (ValueError, msgspec.ValidationError) as error:
         raise UsageError(f"{path} is not valid: {error}", hint="Repair or remove it.") from error
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ebbtide.app.options import is_size
-from ebbtide.app.presets import EXAMPLE
+from ebbtide.app.presets import EXAMPLE, describe_preset
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.picker import Choice
 from ebbtide.app.slash.registry import Command
@@ -129,10 +129,11 @@ async def preset(screen: "ChatScreen", argument: str) -> None:
         screen.pick("Presets", [Choice(name, name) for name in names], lambda name: preset(screen, name))
         return
     chosen = folder.preset(argument, screen.session.sampling)
+    said = describe_preset(argument, chosen, screen.session.system, screen.session.sampling)
     screen.session.sampling = chosen.sampling
     screen.session.keeper.preset = argument
     screen.session.chat.set_system(screen.session.system if chosen.system is None else chosen.system)
-    screen.note(f"Preset {argument}: temperature {chosen.sampling.temperature:g}.", passing=True)
+    screen.note(said, passing=True)
 
 
 async def stats(screen: "ChatScreen", argument: str) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.app.presets import PresetFolder
+from ebbtide.app.presets import PresetFolder, describe_preset
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Sampling
 
@@ -26,6 +26,17 @@ def test_a_preset_changes_only_what_it_names(folder: PresetFolder) -> None:
     assert folder.preset("own", before) == ("Own words.", before)
 
 
+def test_all_that_a_preset_changes_is_said(folder: PresetFolder) -> None:
+    (folder.presets / "all.toml").write_text('system = "One."\ntemperature = 0.7\ntop_p = 0.9\nseed = 0\n')
+    preset = folder.preset("all", Sampling())
+    said = describe_preset("all", preset, "You are a pirate", Sampling())
+    for part in ("temperature 0.7", "top_p 0.9", "system prompt “One.”", "it was “You are a pirate”"):
+        assert part in said
+    assert "seed" not in said and "top_k" not in said
+    assert describe_preset("all", preset, "One.", preset.sampling) == "Preset all: all is as it was."
+    assert "pirate" not in describe_preset("own", folder.preset("own", Sampling()), "", Sampling())
+
+
 def test_names(folder: PresetFolder, tmp_path: Path) -> None:
     assert folder.preset_names() == ["own", "wild"] and folder.prompt_names() == ["brief"]
     assert PresetFolder(tmp_path / "none").preset_names() == []
@@ -37,6 +48,11 @@ def test_names(folder: PresetFolder, tmp_path: Path) -> None:
         ("temperatur = 1", "temperatur"),
         ("temperature = 'hot'", "temperature"),
         ("[", "bad.toml"),
+        ("temperature = 99", "temperature = 99 is not between 0 and 10"),
+        ("temperature = -1", "temperature"),
+        ("top_p = nan", "top_p = nan is not between 0 and 1"),
+        ("top_k = -3", "top_k"),
+        ("repeat_penalty = 0", "repeat_penalty"),
         ("prompt = 'no'", "brief"),
     ],
 )

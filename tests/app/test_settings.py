@@ -53,3 +53,11 @@ def test_saving_keeps_comments_and_other_fields(tmp_path: Path) -> None:
 def test_every_field_is_documented_or_explains_itself() -> None:
     for table in Settings.__struct_fields__:
         assert getattr(Settings(), table).__doc__
+
+
+@pytest.mark.parametrize("line", ["temperature = 99", "top_p = 1.5", "min_p = nan", "top_k = -1"])
+def test_sampling_out_of_range_is_refused_with_the_range(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f"[sampling]\n{line}\n")
+    with pytest.raises(UsageError, match=f"{line} is not between 0 and"):
+        load_settings(file)
