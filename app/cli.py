@@ -1,5 +1,6 @@
 """The command line: which command runs, and how it ends (exit codes, errors, signals)."""
 
+import errno
 import importlib
 import os
 import sys
@@ -14,7 +15,7 @@ from ebbtide.app.commands import COMMANDS
 from ebbtide.app.console import print_error
 from ebbtide.app.context import AppContext
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated, raise_on_termination
-from ebbtide.engine.errors import EbbtideError, ModelError, UsageError
+from ebbtide.engine.errors import EbbtideError, FitError, ModelError, UsageError
 
 DEFAULT_COMMAND = "chat"
 LATER_COMMANDS = ("calibrate", "compare", "plan", "serve", "simulate")
@@ -113,6 +114,10 @@ def _exit_code(error: BaseException, debug: bool, command: str) -> int:
         case BrokenPipeError():
             _silence_stdout()
             return 0  # the reader has seen enough
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG, filename=None):  # an open file's: ours
+            _silence_stdout()
+            what = f"The output could not be written: {error.strerror}"
+            return _report(FitError(what, hint="Make room, or write it to another place."), error, debug)
         case KeyboardInterrupt() | click.Abort():
             return EXIT_INTERRUPTED
         case Terminated():
@@ -149,6 +154,6 @@ def _traceback(error: BaseException) -> str:
 
 
 def _silence_stdout() -> None:
-    """Keep the interpreter from complaining about the closed pipe when it exits."""
+    """Keep the interpreter from complaining about what it cannot write when it exits."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())

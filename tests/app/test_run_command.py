@@ -1,12 +1,16 @@
 """`run`: the answer on standard output, the JSON object, and what is sent to the engine."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from ebbtide.engine.messages import Generate, Load
+from tests.helpers import fake_ebbtide
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
 
@@ -170,3 +174,25 @@ def test_an_argument_that_is_not_utf8_is_a_prompt_all_the_same(cli: Cli, model: 
 def test_nan_is_in_no_range(cli: Cli, model: str, flag: str) -> None:
     result = cli("run", model, "-p", "hi", flag, "nan")
     assert result.code == 2 and flag in result.err and "`ebbtide run --help`" in result.err
+
+
+@pytest.mark.parametrize("arguments", [["run", "-p", "hi"], ["run", "-p", "hi", "--json"], ["paths"]])
+def test_a_full_disk_is_told_and_is_no_internal_error(model: str, arguments: list[str]) -> None:
+    program = [sys.executable, fake_ebbtide.__file__, msgspec.json.encode(Script()).decode()]
+    which = [model] if arguments[0] == "run" else []
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(fake_ebbtide.__file__).parents[2])]),
+    }
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*program, *arguments, *which],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment,
+            check=False,
+        )
+    told = done.stderr.decode()
+    assert "The output could not be written: No space left on device" in told and done.returncode == 4
+    assert "internal error" not in told and "Exception ignored" not in told
