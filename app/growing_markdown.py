@@ -34,6 +34,11 @@ class GrowingMarkdown:
         self._at = self._line = 0
         """Where the last block begins: in characters, and in lines."""
 
+    @property
+    def last_source(self) -> str:
+        """The text of the last block, and what stands behind it."""
+        return self.source[self._at :]
+
     def append(self, text: str) -> Change:
         """Add text. Only the last block may change by it."""
         self.source += text

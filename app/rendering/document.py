@@ -1,4 +1,4 @@
-"""An answer that grows: closed blocks as Markdown, the open one as plain text below them.
+"""An answer that grows: closed blocks as Markdown, the open one in the same shape below them.
 
 What was rendered stays; adding text costs time for the last block only, and rows are made anew when the width
 changes. A link's definition counts in the whole answer, so one that comes late is looked for in all of it.
@@ -6,13 +6,12 @@ changes. A link's definition counts in the whole answer, so one that comes late 
 
 from typing import Any
 
-from textual.content import Content
-
 from ebbtide.app.growing_markdown import GrowingMarkdown
 from ebbtide.app.markdown_parts import Closed
+from ebbtide.app.rendering.blocks import Items, Quote
 from ebbtide.app.rendering.build import Builder
-from ebbtide.app.rendering.code import TAB_CELLS
-from ebbtide.app.rendering.rows import BLANK, Block, Look, Row, wrapped
+from ebbtide.app.rendering.open_block import OpenBlock
+from ebbtide.app.rendering.rows import BLANK, Block, Look, Row
 
 
 class _Placed:
@@ -38,31 +37,12 @@ class _Part:
         self.blocks: list[_Placed] = []
 
 
-class _OpenText:
-    """Plain text that grows at its end: lines that stay are not wrapped again."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._rows: list[list[Row]] = []
-        self._width = 0
-
-    def rows(self, text: str, width: int) -> list[Row]:
-        lines = text.split("\n")
-        same = 0
-        if width == self._width:
-            while same < min(len(lines), len(self._lines)) and lines[same] == self._lines[same]:
-                same += 1
-        made = [wrapped(Content(line.expandtabs(TAB_CELLS)), width) for line in lines[same:]]
-        self._lines, self._rows, self._width = lines, self._rows[:same] + made, width
-        return [row for line in self._rows for row in line]
-
-
 class Document:
     """`open_text` may be set at any time; `append` adds what is final."""
 
     def __init__(self) -> None:
         self.open_text = ""
-        self._open = _OpenText()
+        self._open = OpenBlock()
         self._references: dict[str, Any] = {}
         self._parts = [_Part(self._references)]
 
@@ -89,10 +69,27 @@ class Document:
             for block in part.blocks:
                 rows += block.rows(width, look)
                 rows += gap
-        if self.open_text.strip():
-            rows += self._open.rows(self.open_text, width)
+        open_rows = self._open_rows(width, look, airy, is_first=not rows)
+        if open_rows:
+            del rows[len(rows) - len(gap) :]  # it may go on with the list above it
+            rows += open_rows
             rows += gap
         return rows
+
+    def _open_rows(self, width: int, look: Look, airy: bool, is_first: bool) -> list[Row]:
+        if not self.open_text.strip():
+            return []
+        part = self._parts[-1]
+        goes_on = bool(part.blocks) and isinstance(part.blocks[-1].block, Items | Quote)
+        return self._open.rows(
+            self.open_text,
+            part.growing.last_source if goes_on else "",
+            width,
+            look,
+            number=self._next_number(len(self._parts) - 1),
+            airy=airy,
+            is_first=is_first,
+        )
 
     def _grow(self, text: str) -> None:
         part = self._parts[-1]

@@ -45,7 +45,7 @@ class AnswerText(SettledSize, Widget):
     def push(self, text: str) -> None:
         """More of the answer."""
         self._document.append(self._splitter.push(visible(text)))
-        self._document.open_text = self._splitter.rest.strip("\n")
+        self._document.open_text = self._splitter.rest
 
     def end(self) -> None:
         """What is open is final now."""
