@@ -265,6 +265,7 @@ def _fill(message: Message, record: Record, *, goes_on: bool) -> None:
     message.change_text(text_of(record))
     message.is_growing = goes_on and record.state == "partial"
     message.cut_off = record.state == "partial" and not goes_on
+    message.stopped = record.state == "stopped"
 
 
 def text_of(record: Record) -> str:

@@ -24,6 +24,8 @@ class Message:
     """The store's name for it; 0 = not stored."""
     cut_off: bool = False
     """An answer that ended with its app, not by itself."""
+    stopped: bool = False
+    """An answer that the person has stopped, or left."""
     viewed: "Message | None" = None
     """The child that was shown last; None = none was."""
     is_growing: bool = False

@@ -61,6 +61,7 @@ class Exchange:
         said = self.answer.end()
         if said:
             message = self._chat.conversation.add("assistant", said)
+            message.stopped = state == "stopped"
             self._chat.keeper.answer_ended(message, self.answer.content, state, finished)
         else:
             self._chat.keeper.answer_dropped()

@@ -64,8 +64,11 @@ class Request:
         return shown
 
     def close(self) -> str:
-        """Text still held back, now that no token follows (empty after a stop string)."""
-        shown = "" if self.stop.stopped else self.stop.push(self.detokenizer.flush()) + self.stop.flush()
+        """Text still held back, now that no token follows (empty after a stop string). The beginning of a
+        character whose end was not waited for is no text.
+        """
+        rest = self.detokenizer.flush() if self.finish_reason == "stop" else ""
+        shown = "" if self.stop.stopped else self.stop.push(rest) + self.stop.flush()
         self.text += shown
         return shown
 

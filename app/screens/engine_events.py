@@ -11,7 +11,7 @@ from ebbtide.app.conversation import Message as ChatMessage
 from ebbtide.app.garbage import collect_if_due, collect_now
 from ebbtide.app.phase import Phase
 from ebbtide.app.safe_text import safe_line
-from ebbtide.app.widgets.turns import Note
+from ebbtide.app.widgets.turns import STOPPED, Note
 from ebbtide.engine.client import ClientEvent, Died
 from ebbtide.engine.errors import ContextError
 from ebbtide.engine.messages import Counted, Failed, Finished, Loaded
@@ -75,7 +75,11 @@ class EngineEvents:
 
     async def _finished(self, event: Finished) -> None:
         questions = self._screen.questions
-        await self.answer_ended(in_chat(describe_end(event)))
+        leaf, said = self._session.conversation.leaf, in_chat(describe_end(event))
+        is_marked = leaf is not None and leaf.stopped and said == STOPPED  # below the answer, for good
+        await self.answer_ended("" if is_marked else said)
+        if is_marked:
+            self._screen.hint_if_away(said)
         questions.give_back()
         if event.finish_reason == "context":
             questions.hold_queue()  # there is no room for any of it

@@ -29,6 +29,10 @@ SHOWN_LINES, SHOWN_CHARACTERS = 40, 6_000
 """A longer question (a paste, a file) is shown cut until it is unfolded."""
 
 
+STOPPED = "Stopped."
+"""Below an answer that the person has stopped, or left."""
+
+
 class Spot(NamedTuple):
     """A place in a turn at every width: so many letters of its text are above, or a share of its rows."""
 
@@ -86,6 +90,8 @@ class Entry(SettledSize, Vertical):
             parts.append("not sent to the model")
         if self.message is not None and self.message.cut_off:
             parts.append("cut off: ebbtide ended while it was written")
+        if self.message is not None and self.message.stopped:
+            parts.append(STOPPED)
         if self.message is not None and self.message.is_growing:
             parts.append("being written in another window")
         if parts and self._meta is None:

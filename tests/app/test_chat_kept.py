@@ -209,6 +209,24 @@ async def test_a_new_chat_in_the_middle_keeps_the_old_one(store: ChatStore) -> N
         await until(pilot, lambda: contents(pilot) == [])
         old = store.whole_tree(store.list_chats()[0].id)
         assert [message.state for message in old] == ["complete", "stopped"] and "word" in old[1].content
+        screen = screen_of(pilot)
+        await screen.changes.open(store.list_chats()[0].id)
+        await shown(pilot, "word", "Stopped.")
+
+
+async def test_a_stopped_answer_is_marked_once_and_still_when_its_version_is_shown_again(
+    store: ChatStore,
+) -> None:
+    slow = Script(answer="word " * 5000, token_delay_s=0.01)
+    async with app_with(store, slow).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "go")
+        screen = screen_of(pilot)
+        await until(pilot, lambda: "word" in screen.session.answer.text)
+        press(pilot, "escape")
+        assert (await shown(pilot, "Stopped.", "ready")).count("Stopped.") == 1
+        await screen.changes.open(store.list_chats()[0].id)
+        assert (await shown(pilot, "word", "Stopped.")).count("Stopped.") == 1
 
 
 async def test_a_queue_stays_with_its_chat(store: ChatStore) -> None:
