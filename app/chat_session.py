@@ -60,6 +60,7 @@ class ChatSession:
         self._snapshot: Snapshot | None = None
         self._read: list[Message] = []
         """What the snapshot is about: the messages of its context."""
+        self._read_system = ""
         self.finished: Finished | None = None
         self.memory: Memory | None = None
         """The latest ledger that is known."""
@@ -75,7 +76,8 @@ class ChatSession:
     @property
     def snapshot(self) -> Snapshot | None:
         """The latest of the engine; None once other messages would be sent than it is about."""
-        return self._snapshot if self.busy or self._read == self._sent else None
+        is_read = self._read == self._sent and self._read_system == self.system
+        return self._snapshot if self.busy or is_read else None
 
     @property
     def _sent(self) -> list[Message]:
@@ -113,9 +115,25 @@ class ChatSession:
         return self.rate.tokens(self._usual_to_send()) if self.conversation.leaf is not None else 0
 
     @property
+    def context(self) -> Cost:
+        """Tokens of the chat so far, as the engine has read or counted them; until it has, about."""
+        if self.snapshot is not None:
+            return Cost(self.snapshot.context_used)
+        counted = self._counted() if self.phase is Phase.READY and not self.busy else None
+        return Cost(counted) if counted is not None else Cost(self.estimated_context, True)
+
+    @property
     def context_used(self) -> int:
-        """Tokens of the chat so far; before the engine has read it, about."""
-        return self.snapshot.context_used if self.snapshot is not None else self.estimated_context
+        """The figure of `context`."""
+        return self.context.tokens
+
+    def _counted(self) -> int | None:
+        """What the engine says to the chat as it is shown; None until it has said something."""
+        sent = self._sent
+        if not sent or any(message.is_growing for message in sent):
+            return None
+        texts = (self.system, *(message.text for message in sent))
+        return self.counts.chat(texts, self._usual_to_send(), lambda: self.chat.turns_to_send)
 
     def too_long(self, tokens: int, *, alone: bool = False) -> str:
         """A warning where a question of so many tokens does not fit; empty where it does, or nobody knows.
@@ -208,6 +226,7 @@ class ChatSession:
         self.finished, self.error = None, None
         opens_thinking = self.loaded is not None and self.loaded.opens_thinking
         self._sent_usual, self._read = self._usual_to_send(), self._sent
+        self._read_system = self.system
         self.exchange.send(self.sampling, opens_thinking=opens_thinking)
 
     # --- another chat

@@ -2,11 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from ebbtide.app.token_rate import TokenRate, usual_tokens
 from ebbtide.engine.errors import EbbtideError
-from ebbtide.engine.messages import Command, Count, Counted, Failed
+from ebbtide.engine.messages import Command, Count, CountChat, Counted, Failed, Turn
 
 MOST_CHARACTERS = 4 << 20
 """Texts that are longer together are longer than any context, and not counted."""
@@ -47,6 +48,10 @@ class TokenCounts:
         """The question that is not answered yet."""
         self._wanted: list[str] = []
         """What to ask next."""
+        self._chat: tuple[str, ...] = ()
+        """The texts of the whole chat that was asked for last."""
+        self._chat_asked = self._chat_usual = 0
+        self._chat_tokens: int | None = None
 
     def begin(self) -> None:
         """A model is loaded: its tokens are others."""
@@ -56,6 +61,7 @@ class TokenCounts:
     def end(self) -> None:
         """There is no model any more."""
         self._counts.clear()
+        self._chat, self._chat_asked, self._chat_tokens = (), 0, None
         self._is_loaded, self._asked, self._wanted = False, (0, []), []
 
     def cost(self, texts: Sequence[str]) -> Cost:
@@ -74,8 +80,33 @@ class TokenCounts:
         """Of a text that is not at hand, from its usual tokens."""
         return Cost(self._rate.tokens(usual), True)
 
+    def chat(self, texts: tuple[str, ...], usual: int, turns: Callable[[], list[Turn]]) -> int | None:
+        """Tokens of a whole chat with all that the model's template adds; None until the engine has counted
+        it, which it is asked once. `texts` tell chats apart; `usual` are their usual tokens.
+
+        Not while an answer is written: the engine counts between two steps.
+        """
+        if not self._is_loaded or sum(map(len, texts)) > MOST_CHARACTERS:
+            return None
+        if texts != self._chat:
+            self._chat, self._chat_usual, self._chat_tokens = texts, usual, None
+            self._chat_asked = self._next_request_id()
+            with suppress(EbbtideError):  # what no frame can carry is refused when it is sent, with reasons
+                self._send(CountChat(self._chat_asked, turns()))
+        return self._chat_tokens
+
+    def _take_chat(self, event: Counted | Failed) -> None:
+        """A template that refuses the chat says so when it is sent; until then it stays an estimate."""
+        self._chat_asked = 0
+        if isinstance(event, Counted):
+            self._chat_tokens = event.tokens[0]
+            self._rate.learn(self._chat_usual, self._chat_tokens)
+
     def take(self, event: Counted | Failed) -> bool:
         """Take the answer. False: it is none of these questions."""
+        if self._chat_asked and event.request_id == self._chat_asked:
+            self._take_chat(event)
+            return True
         request_id, texts = self._asked
         if not request_id or event.request_id != request_id:
             return False

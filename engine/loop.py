@@ -20,6 +20,7 @@ from ebbtide.engine.residency import residency
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import score
 from ebbtide.engine.telemetry import RateLimit
+from ebbtide.engine.text.chat_encoding import encode_chat
 from ebbtide.engine.trades import Trades
 from ebbtide.engine.watcher import Watcher
 
@@ -102,8 +103,22 @@ class Engine:
             self._tell_memory()
         elif isinstance(command, m.Count):
             self._emit(self._counter.answer(command))
+        elif isinstance(command, m.CountChat):
+            self._emit(m.Counted(command.request_id, [self._count_chat(command.turns)]))
         elif isinstance(command, m.Clear) and self._runtime is not None:
             self._runtime.forget()
+
+    def _count_chat(self, turns: list[m.Turn]) -> int:
+        """As many as `Generate` would read. To look up how answers were spelled is no use of them."""
+        runtime = self._runtime
+        if runtime is None:
+            raise UsageError("no model is loaded", hint="Load a model first.")
+        answers = runtime.answers.copy()
+        return len(
+            encode_chat(
+                runtime.tokenizer, runtime.template, turns, add_generation_prompt=False, answers=answers
+            )
+        )
 
     def _load(self, command: m.Load) -> None:
         if self._runtime is not None:

@@ -88,6 +88,16 @@ class Count(msgspec.Struct, frozen=True, tag="count"):
     texts: list[str]
 
 
+class CountChat(msgspec.Struct, frozen=True, tag="count_chat"):
+    """How many tokens the prompt of these turns is, without the words that begin an answer. Answered by
+    `Counted` at the next safe point, so not to be asked while an answer is written; by `Failed` while no
+    model is loaded, and where the chat template refuses the turns.
+    """
+
+    request_id: int
+    turns: list[Turn]
+
+
 class Clear(msgspec.Struct, frozen=True, tag="clear"):
     """Forget all cached prefixes, and how earlier answers were spelled."""
 
@@ -330,13 +340,13 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
 
 
 class Counted(msgspec.Struct, frozen=True, tag="counted"):
-    """`tokens[i]` belongs to `Count.texts[i]`."""
+    """`tokens[i]` belongs to `Count.texts[i]`; a `CountChat` has one."""
 
     request_id: int
     tokens: list[int]
 
 
-Command = Load | Generate | Cancel | Score | Count | Clear | Watch | Pin | Evict | Shutdown
+Command = Load | Generate | Cancel | Score | Count | CountChat | Clear | Watch | Pin | Evict | Shutdown
 Event = (
     Progress
     | Loaded

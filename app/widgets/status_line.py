@@ -62,7 +62,7 @@ class Status(msgspec.Struct, frozen=True):
     waits: bool = False
     """A question has been sent, and waits for the model."""
     is_estimate: bool = False
-    """Nothing of the chat was read by the engine yet: `context_used` is what it will be, about."""
+    """The engine has neither read nor counted the chat yet: `context_used` is what it will be, about."""
 
 
 def status_of(session: ChatSession, fallback_name: str) -> Status:
@@ -73,7 +73,7 @@ def status_of(session: ChatSession, fallback_name: str) -> Status:
     if reading and snapshot is not None and snapshot.prompt_tokens:
         detail = f"{snapshot.prompt_done:,}/{snapshot.prompt_tokens:,}"
     speed = 0.0 if snapshot is None else (snapshot.prefill_tok_s if reading else snapshot.decode_tok_s)
-    used = session.context_used
+    context = session.context
     chat = session.keeper.chat
     return Status(
         title=safe_line(chat.title)[:LONGEST_TITLE] if chat is not None else "",
@@ -84,9 +84,9 @@ def status_of(session: ChatSession, fallback_name: str) -> Status:
         phase=session.phase,
         detail=detail,
         speed_tok_s=speed,
-        context_used=used,
+        context_used=context.tokens,
         draft=session.draft,
-        is_estimate=snapshot is None and used > 0,
+        is_estimate=context.is_estimate and context.tokens > 0,
         context_size=loaded.ctx if loaded is not None else 0,
     )
 

@@ -86,6 +86,12 @@ class AnswerMemory:
         self._ids.move_to_end(text)
         return spell(self._tokenizer, ids, text)
 
+    def copy(self) -> "AnswerMemory":
+        """The same answers; what is looked up there does not count as used here."""
+        copy = AnswerMemory(self._tokenizer, most_answers=self._most_answers, most_tokens=self._most_tokens)
+        copy._ids, copy._tokens = OrderedDict(self._ids), self._tokens
+        return copy
+
     def clear(self) -> None:
         """Forget every answer."""
         self._ids.clear()

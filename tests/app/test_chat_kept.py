@@ -251,12 +251,32 @@ async def test_a_queue_stays_with_its_chat(store: ChatStore) -> None:
 async def test_the_context_of_a_chat_that_was_opened_is_estimated(store: ChatStore) -> None:
     chat = store.create_chat()
     store.add_message(chat.id, None, "user", "word " * 1000)
-    async with app_with(store, tools=ChatTools(chat_id=chat.id)).run_test() as pilot:
+    silent = Script(counts=False)
+    async with app_with(store, silent, ChatTools(chat_id=chat.id)).run_test() as pilot:
         await shown(pilot, "context ~1,000 / 4,096")
         await answered(pilot, "and now?")
         await shown(pilot, "/ 4,096", without=["~"])
         await ask(pilot, "/budget 60%")
         await shown(pilot, "context ~")
+
+
+async def test_the_context_of_a_chat_is_counted_whichever_branch_is_shown(store: ChatStore) -> None:
+    chat = store.create_chat()
+    for words in (1000, 500):
+        store.add_message(chat.id, None, "user", "word " * words + "end")
+    async with app_with(store, Script(answer="You see."), ChatTools(chat_id=chat.id)).run_test() as pilot:
+        await shown(pilot, "context 501 / 4,096")
+        screen = screen_of(pilot)
+        await screen.changes.switch(screen.session.conversation.path[0], 1)
+        await shown(pilot, "context 1,001 / 4,096")
+        screen.session.chat.set_system("Be very brief.")
+        await shown(pilot, "context 1,004 / 4,096")
+        await answered(pilot, "and now?")
+        await screen.changes.leave_out(1)
+        await shown(pilot, "context 7 / 4,096")
+        await screen.changes.send_all()
+        await ask(pilot, "/budget 60%")
+        await shown(pilot, "context 1,007 / 4,096")
 
 
 async def test_the_editor_of_history_knows_earlier_chats(store: ChatStore) -> None:

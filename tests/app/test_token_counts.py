@@ -3,7 +3,7 @@
 from ebbtide.app.token_counts import MOST_CHARACTERS, Cost, TokenCounts
 from ebbtide.app.token_rate import TokenRate, usual_tokens
 from ebbtide.engine.errors import ContextError
-from ebbtide.engine.messages import Command, Count, Counted, Failed
+from ebbtide.engine.messages import Command, Count, CountChat, Counted, Failed, Turn
 
 NUMBERS = "\n".join(str(n * 7919) for n in range(500))
 
@@ -13,12 +13,16 @@ class Engine:
 
     def __init__(self) -> None:
         self.asked: list[Count] = []
+        self.chats: list[CountChat] = []
         self.ids = 0
         self.counts = TokenCounts(self.hear, self.next_id, TokenRate())
 
     def hear(self, command: Command) -> None:
-        assert isinstance(command, Count)
-        self.asked.append(command)
+        assert isinstance(command, Count | CountChat)
+        if isinstance(command, CountChat):
+            self.chats.append(command)
+        else:
+            self.asked.append(command)
 
     def next_id(self) -> int:
         self.ids += 1
@@ -54,6 +58,34 @@ def test_one_question_at_a_time_the_newest_texts_next() -> None:
     engine.answer(1)
     assert [len(count.texts) for count in engine.asked] == [1, 16]
     assert engine.asked[-1].texts[-1] == NUMBERS[:99]
+
+
+def test_a_chat_is_counted_once_until_it_changes_or_the_model_does() -> None:
+    engine = Engine()
+    turns = [Turn("user", "a b")]
+
+    def chat(*texts: str) -> int | None:
+        return engine.counts.chat(texts, 2, lambda: turns)
+
+    assert chat("a b") is None and engine.chats == [], "there is nobody to ask"
+    engine.counts.begin()
+    assert chat("a b") is None and chat("a b") is None
+    assert engine.chats == [CountChat(1, turns)]
+    assert engine.counts.take(Counted(1, [9])) and chat("a b") == 9
+    assert chat("a b", "c") is None and len(engine.chats) == 2
+    assert not engine.counts.take(Counted(1, [9])), "of a chat that is not shown any more"
+    assert engine.counts.take(Failed(2, "refused", "Ask.", 3)) and chat("a b", "c") is None
+    assert len(engine.chats) == 2, "what is refused is not asked again"
+    engine.counts.begin()
+    assert chat("a b") is None and len(engine.chats) == 3
+
+
+def test_a_count_of_a_chat_betters_the_estimates() -> None:
+    engine = Engine()
+    engine.counts.begin()
+    engine.counts.chat((NUMBERS,), 1000, list)
+    engine.counts.take(Counted(1, [1500]))
+    assert engine.counts.about(200).tokens == 300
 
 
 def test_another_model_counts_anew() -> None:

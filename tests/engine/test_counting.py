@@ -54,6 +54,27 @@ def test_counts_are_those_of_the_whole_text(path: Path, tokenizer: Tokenizer) ->
     assert whole[4] > len(NUMBERS) / 2, "digits are tokens here"
 
 
+def test_a_chat_is_counted_as_it_would_be_read(path: Path) -> None:
+    turns = [m.Turn("user", CODE[:500]), m.Turn("assistant", "so"), m.Turn("user", "why?")]
+    script = Script(load(path, ctx=8192))
+    events: list[m.Event] = []
+
+    def emit(event: m.Event) -> None:
+        events.append(event)
+        if isinstance(event, m.Loaded):
+            script.add(m.CountChat(1, turns))
+            script.add(m.Generate(2, turns, max_tokens=1))
+
+    Engine(emit, script).run()
+    (counted,), (finished,) = of(events, m.Counted), of(events, m.Finished)
+    assert 0 <= finished.usage.prompt - counted.tokens[0] < 20, "but for the words that begin an answer"
+
+
+def test_a_chat_without_a_model_cannot_be_counted() -> None:
+    (failed,) = of(run(m.CountChat(5, [m.Turn("user", "a")])), m.Failed)
+    assert failed.request_id == 5
+
+
 def test_control_tokens_in_a_text_are_text(tokenizer: Tokenizer) -> None:
     control = next(iter(tokenizer.controls._ids))
     plain = tokenizer.encode(control, add_bos=False, parse_special=False)

@@ -21,6 +21,7 @@ from ebbtide.engine.messages import (
     Cancel,
     Command,
     Count,
+    CountChat,
     Counted,
     Decision,
     Event,
@@ -82,7 +83,9 @@ class Script(msgspec.Struct, frozen=True):
     fail_below_ctx: int = 0
     """Requests fail only while the context is smaller; 0 = always."""
     counts: bool = True
-    """A `Count` is answered at once, with a token for each character; else never."""
+    """A `Count` is answered at once, with a token for each character, a `CountChat` with one for each word;
+    else never.
+    """
     opens_thinking: bool = False
     die_at_start: int = 0
     """exit code"""
@@ -169,6 +172,9 @@ class FakeEngine:
                 self.cancelled.add(command.request_id)
             if isinstance(command, Count) and self.script.counts:
                 self.emit(Counted(command.request_id, [len(text) for text in command.texts]))
+            if isinstance(command, CountChat) and self.script.counts:
+                words = sum(len(split_words(turn.content)) for turn in command.turns)
+                self.emit(Counted(command.request_id, [words]))
             self.inbox.put(command)
         if not self.script.ignore_shutdown:
             os._exit(0)
