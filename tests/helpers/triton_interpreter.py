@@ -25,6 +25,8 @@ if HAS_TRITON:
     def patch_once(kernel: Any) -> SimpleNamespace:
         """Patch what kernels see and what the functions that come with Triton see."""
         scopes = [patch_language(module) for module in modules]
+        # Triton 3.6 asks for the number in an array of one dimension, which NumPy 2.4 refuses.
+        scopes[-1].set_attr(tl.tensor, "__index__", lambda self: int(self.handle.data.item()))
         return SimpleNamespace(restore=lambda: [scope.restore() for scope in reversed(scopes)])
 
     def call_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
