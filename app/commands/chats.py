@@ -28,15 +28,29 @@ def chats(call: click.Context) -> None:
 
 
 @contextmanager
-def opened(context: AppContext) -> Iterator["ChatStore"]:
-    """The store, for reading and removing: where there is no file yet, none is made. Raises StoreError."""
-    from ebbtide.app.store import memory_store, open_store  # SQLite
+def opened(context: AppContext, *, to_change: bool = False) -> Iterator["ChatStore"]:
+    """The store: where there is no file yet, none is made. One that nothing can be written to is read, unless
+    it is `to_change`. Raises StoreError.
+    """
+    from ebbtide.app.store import memory_store  # SQLite
 
     path = context.paths.chats
-    with open_store(path) if path.exists() else memory_store() as store:
+    with _opened(path, to_change=to_change) if path.exists() else memory_store() as store:
         if store.notice:
             note(store.notice)
         yield store
+
+
+def _opened(path: Path, *, to_change: bool) -> "ChatStore":
+    from ebbtide.app.store import StoreUnsaved, open_store, read_store
+
+    try:
+        return open_store(path)
+    except StoreUnsaved as error:
+        if not to_change:
+            return read_store(path, error)
+        hint = "Check the permissions of that folder, or set EBBTIDE_HOME. Nothing was changed."
+        raise StoreUnsaved(str(error), hint=hint) from error
 
 
 @chats.command("ls", short_help="List chats, the latest first.")
@@ -103,7 +117,7 @@ def export(context: AppContext, chat_id: str, kind: str, out: Path | None, force
 @click.pass_obj
 def rm(context: AppContext, chat_ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Remove chats with all their branches. Their text is overwritten: there is no way back."""
-    with opened(context) as store:
+    with opened(context, to_change=True) as store:
         doomed = [store.get_chat(whole_text(chat_id)) for chat_id in dict.fromkeys(chat_ids)]
         if not yes and not _agreed(doomed):
             note("Nothing was removed.")

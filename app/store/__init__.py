@@ -55,7 +55,14 @@ from ebbtide.app.store.errors import (
 )
 from ebbtide.app.store.markdown import export_markdown
 from ebbtide.app.store.records import Chat, Hit, Message, Role, Snippet, State, Stats
-from ebbtide.app.store.store import NEW_CHAT, ChatStore, memory_store, open_or_memory, open_store
+from ebbtide.app.store.store import (
+    NEW_CHAT,
+    ChatStore,
+    memory_store,
+    open_or_memory,
+    open_store,
+    read_store,
+)
 from ebbtide.app.store.titles import file_name, title_of
 from ebbtide.app.store.transfer import export_json, import_json
 from ebbtide.app.store.writers import this_process
@@ -86,6 +93,7 @@ __all__ = [
     "memory_store",
     "open_or_memory",
     "open_store",
+    "read_store",
     "this_process",
     "title_of",
 ]

@@ -34,20 +34,27 @@ def check_marker(path: Path) -> Path:
 
 
 class Database:
-    """`disk` None: in memory only, for the reason `trouble`. May be used from any thread."""
+    """`disk` None: in memory only (`memory`, if there is something to begin with), for the reason `trouble`.
+
+    May be used from any thread.
+    """
 
     def __init__(
-        self, disk: sqlite3.Connection | None, path: Path, trouble: StoreError | None = None
+        self,
+        disk: sqlite3.Connection | None,
+        path: Path,
+        trouble: StoreError | None = None,
+        memory: sqlite3.Connection | None = None,
     ) -> None:
         self.path = path
         self.trouble = trouble
         """Why changes are kept in memory only at the moment; None when all is well."""
         self._lock = threading.RLock()
         self._disk = disk
-        self._memory: sqlite3.Connection | None = None
+        self._memory = memory
         self._pending: list[Change[object]] = []
         self._tried_at = 0.0
-        if disk is None:
+        if disk is None and memory is None:
             self._memory = connect_memory()
             migrate(self._memory)
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,9 +14,10 @@ from ebbtide.app.store import changes, chats, notes, search, titles, tree, write
 from ebbtide.app.store.connection import cut_log
 from ebbtide.app.store.copies import copy_of
 from ebbtide.app.store.database import Database
-from ebbtide.app.store.errors import StoreDamaged, StoreError
+from ebbtide.app.store.errors import StoreDamaged, StoreError, StoreUnsaved
 from ebbtide.app.store.ids import MessageIds, new_chat_id, now_ms
 from ebbtide.app.store.opening import open_database
+from ebbtide.app.store.reading import read_database
 from ebbtide.app.store.records import Chat, Hit, Message, Role, State, Stats
 from ebbtide.engine.messages import Timings, Usage
 
@@ -30,6 +32,8 @@ class ChatStore:
         """Something a person should know about the opening, such as a damaged file moved aside."""
         self._database = database
         self._ids = MessageIds()
+        self._read_only = frozenset(database.not_on_disk(tree.versions))
+        """What was there already, of a store that can only be read."""
         self._use_index = database.read(search.has_index) or bool(database.maintain(search.create_index))
 
     def __enter__(self) -> Self:
@@ -57,7 +61,8 @@ class ChatStore:
         """By the ids of chats: how many messages are not on disk as they are now. Empty while all is well,
         and for a store that was asked to be in memory.
         """
-        return dict(Counter(chat_id for chat_id, *_ in self._database.not_on_disk(tree.versions)))
+        unsaved = self._database.not_on_disk(tree.versions)
+        return dict(Counter(version[0] for version in unsaved if version not in self._read_only))
 
     def retry(self) -> bool:
         """Try at once to save what waits. Returns whether all is on disk."""
@@ -342,14 +347,22 @@ def open_store(path: Path) -> ChatStore:
     return ChatStore(*open_database(path))
 
 
+def read_store(path: Path, trouble: StoreError) -> ChatStore:
+    """What is in a file that nothing can be saved in, because of `trouble`. Raises StoreError."""
+    return ChatStore(read_database(path, trouble))
+
+
 def memory_store(trouble: StoreError | None = None) -> ChatStore:
     """An empty store that goes with the process."""
     return ChatStore(Database(None, Path(":memory:"), trouble))
 
 
 def open_or_memory(path: Path) -> ChatStore:
-    """As `open_store`; where that fails, a store in memory whose `trouble` says why."""
+    """As `open_store`; where that fails, a store in memory with what can be read. `trouble` says why."""
     try:
         return open_store(path)
     except StoreError as error:
+        if isinstance(error, StoreUnsaved):
+            with suppress(StoreError):
+                return read_store(path, error)
         return memory_store(error)
