@@ -18,7 +18,7 @@ from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated, r
 from ebbtide.engine.errors import EbbtideError, FitError, ModelError, UsageError
 
 DEFAULT_COMMAND = "chat"
-LATER_COMMANDS = ("calibrate", "compare", "plan", "serve", "simulate")
+LATER_COMMANDS = ("calibrate", "plan", "serve", "simulate")
 
 
 TYPED = "ebbtide.typed"

@@ -20,6 +20,8 @@ from ebbtide.engine.errors import (
 from ebbtide.engine.messages import (
     Cancel,
     Clear,
+    Count,
+    Counted,
     Failed,
     Finished,
     Generate,
@@ -37,7 +39,7 @@ CANCEL_WAIT_S = 3.0
 WAKE_S = 1.0
 """Waits are cut into pieces so that a signal is seen on every system."""
 
-Answer = TypeVar("Answer", Loaded, Finished, Scored)
+Answer = TypeVar("Answer", Loaded, Finished, Scored, Counted)
 
 
 class PackNeededError(FitError):
@@ -137,6 +139,12 @@ class Session:
         request_id = self._client.next_request_id()
         self._client.send(Score(request_id, text))
         return self._await(Scored, request_id, _ignore)
+
+    def count(self, texts: list[str]) -> list[int]:
+        """Tokens of each of `texts`, of any length. Raises EbbtideError of every kind."""
+        request_id = self._client.next_request_id()
+        self._client.send(Count(request_id, texts))
+        return self._await(Counted, request_id, _ignore).tokens
 
     def clear(self) -> None:
         """Forget cached prefixes, so that the next request starts cold."""

@@ -4,6 +4,7 @@ COMMANDS = {
     "bench": "bench:bench",
     "chat": "chat:chat",
     "chats": "chats:chats",
+    "compare": "compare:compare",
     "doctor": "doctor:doctor",
     "eval": "evaluate:evaluate",
     "ls": "ls:ls",

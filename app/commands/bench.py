@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ebbtide.app.bench_text import words_of
+from ebbtide.app.cold_requests import ColdRequests
 from ebbtide.app.commands.loading import open_session, prepare_load
 from ebbtide.app.commands.run import memory_object
 from ebbtide.app.console import ProgressPrinter
@@ -17,10 +17,9 @@ from ebbtide.app.options import EngineFlags, bench_options, model_argument, refu
 from ebbtide.app.session import Session
 from ebbtide.app.stream_rate import measure_stream_rate
 from ebbtide.engine.errors import UsageError
-from ebbtide.engine.messages import Finished, Generate, Loaded
+from ebbtide.engine.messages import Finished, Loaded
 
 FIRST_TOKEN_PROMPT = 32
-CALIBRATION_WORDS = 128
 
 
 def parse_counts(context: click.Context, parameter: click.Parameter, value: str) -> list[int]:
@@ -87,12 +86,10 @@ class Bencher:
     """Runs requests that share no prefix: every prompt starts with other words."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self._requests = ColdRequests(session)
         self._variant = 0
-        self._words_per_token = 1.0
 
     def measure(self, prefill: list[int], decode: int, runs: int) -> dict[str, Any]:
-        self._calibrate()
         self._request(FIRST_TOKEN_PROMPT, min(decode, 8))
         with ProgressPrinter() as progress:
             answers = self._series(progress, "decode", FIRST_TOKEN_PROMPT, decode, runs)
@@ -109,11 +106,6 @@ class Bencher:
             "memory": memory_object(answers[-1].memory),
         }
 
-    def _calibrate(self) -> None:
-        """How many of our words make one token of this model."""
-        finished = self._send(words_of(CALIBRATION_WORDS, 0), 1)
-        self._words_per_token = CALIBRATION_WORDS / max(finished.usage.prompt, 1)
-
     def _series(
         self, progress: ProgressPrinter, stage: str, prompt: int, answer: int, runs: int
     ) -> list[Finished]:
@@ -125,13 +117,7 @@ class Bencher:
 
     def _request(self, prompt_tokens: int, answer_tokens: int) -> Finished:
         self._variant += 1
-        words = max(1, round(prompt_tokens * self._words_per_token))
-        return self._send(words_of(words, self._variant), answer_tokens)
-
-    def _send(self, text: str, answer_tokens: int) -> Finished:
-        self._session.clear()
-        request = Generate(self._session.next_request_id(), text=text, max_tokens=answer_tokens)
-        return self._session.generate(request)
+        return self._requests.send(self._requests.text(prompt_tokens, self._variant), answer_tokens)
 
 
 def spread(values: list[float]) -> dict[str, float | int]:

@@ -9,7 +9,21 @@ from ebbtide.app.commands import run as run_module
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
 
-COMMANDS = ("run", "pull", "pack", "show", "eval", "bench", "doctor", "paths", "ls", "rm", "chat", "chats")
+COMMANDS = (
+    "run",
+    "pull",
+    "pack",
+    "show",
+    "eval",
+    "bench",
+    "compare",
+    "doctor",
+    "paths",
+    "ls",
+    "rm",
+    "chat",
+    "chats",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -146,8 +160,8 @@ def test_pull_fetches_the_starter_and_says_so(cli: Cli) -> None:
     [
         ["plan"],
         ["serve"],
-        ["compare", "x"],
         ["bench", "--width", "4"],
+        ["compare", "--width", "4"],
         ["eval", "--text", "x", "--arm", "dp"],
         ["pack", "x", "--any-precision"],
     ],

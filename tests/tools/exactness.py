@@ -14,11 +14,12 @@ import os
 import sys
 from pathlib import Path
 
+from ebbtide.app.memory_cgroup import MemoryCgroup, drop_caches
 from ebbtide.engine.memory.budget import parse_bytes
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a script: find `tests`
 
-from tests.tools.cgroup import MemoryCgroup, drop_caches
+from tests.tools.cgroup import run_inside
 
 MIB = 1 << 20
 ROW = "{:8} {:>6} {:>7}  {:16} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9}  {}"
@@ -33,7 +34,7 @@ def run_once(
     command += ["--cache-dir", options.cache_dir, "--isa", options.isa]
     drop_caches()
     with MemoryCgroup(f"ebbtide-{os.getpid()}", limit_bytes) as group:
-        outcome = group.run(command)
+        outcome = run_inside(group, command)
     if outcome.returncode != 0:
         sys.exit(f"{mode} at {budget}: exit {outcome.returncode}, {outcome.killed} killed for memory")
     return json.loads(outcome.stdout), outcome.peak_bytes, outcome.killed

@@ -1,0 +1,159 @@
+"""One comparison, from a command for the engine to the result."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from ebbtide.app.commands.bench import FIRST_TOKEN_PROMPT, check_context, machine_object
+from ebbtide.app.commands.loading import open_session
+from ebbtide.app.compare import llama_process
+from ebbtide.app.compare.contenders import Ebbtide, LlamaCpp
+from ebbtide.app.compare.limits import PROCESS_BYTES, Limits, inside, memory_limits
+from ebbtide.app.compare.race import Race
+from ebbtide.app.compare.result import ebbtide_object, llama_object, prompt_tokens, ratios
+from ebbtide.app.compare.sample import DECODE, Samples
+from ebbtide.app.console import ProgressPrinter, note
+from ebbtide.app.context import AppContext
+from ebbtide.app.session import PackNeededError, Session
+from ebbtide.engine.client import ENGINE_COMMAND
+from ebbtide.engine.errors import FitError, UsageError
+from ebbtide.engine.messages import Load, Loaded
+from ebbtide.engine.sizes import format_bytes
+
+SLACK_TOKENS = 64
+"""A prompt of synthetic words is only about as long as is wanted."""
+CONTEXT_STEP = 256
+RESIDENT_SHARE = 2.5
+"""Of the file's size: what two models in memory take, one of them perhaps with a repacked copy."""
+
+
+class Comparison:
+    """`load` without a context gets one that the prompts fit; without a budget, one that the limit holds."""
+
+    def __init__(
+        self,
+        context: AppContext,
+        load: Load,
+        prefill: list[int],
+        decode: int,
+        runs: int,
+        *,
+        budget_given: bool = False,
+    ) -> None:
+        self._context, self._load = context, load
+        self._prefill, self._decode, self._runs = prefill, decode, runs
+        self._ctx_given, self._budget_given = load.ctx > 0, budget_given
+        self._file_bytes = Path(load.path).stat().st_size
+        if not self._ctx_given:
+            longest = max(*prefill, FIRST_TOKEN_PROMPT + decode) + max(prefill) // 8 + SLACK_TOKENS
+            self._load = msgspec.structs.replace(load, ctx=-(-longest // CONTEXT_STEP) * CONTEXT_STEP)
+
+    def run(self, limit_bytes: int | None) -> dict[str, Any]:
+        """The result without its command. Raises EbbtideError where ebbtide itself cannot run."""
+        with memory_limits(limit_bytes) as limits:
+            if limits.note:
+                note(limits.note)
+            if limits.budget and not self._budget_given:
+                self._load = msgspec.structs.replace(self._load, budget=limits.budget)
+            return self._race(limits)
+
+    def _race(self, limits: Limits) -> dict[str, Any]:
+        engine = inside(limits.ours, self._context.engine_command or ENGINE_COMMAND)
+        context = replace(self._context, engine_command=engine)
+        together = self._fits_twice(limits)
+        with ExitStack() as stack:
+            ours = Ebbtide(lambda: self._open(context, limits))
+            stack.callback(ours.rest)
+            prompts = ours.prompts(self._prefill, self._decode)
+            machine = machine_object(ours.loaded)
+            theirs = LlamaCpp(
+                self._load.path,
+                ours.loaded.threads,
+                ours.loaded.ctx,
+                inside(limits.theirs, llama_process.WORKER_COMMAND),
+                kills=limits.kills,
+            )
+            stack.callback(theirs.rest)
+            if not together:
+                ours.rest()
+            with ProgressPrinter() as progress:
+                race = Race(ours, theirs, prompts, self._runs, together=together)
+                samples = race.run(progress.update)
+            return self._result(ours, theirs, samples, machine, limits, together)
+
+    def _result(
+        self,
+        ours: Ebbtide,
+        theirs: LlamaCpp,
+        samples: tuple[Samples, Samples],
+        machine: dict[str, Any],
+        limits: Limits,
+        together: bool,
+    ) -> dict[str, Any]:
+        shared = {"model": Path(self._load.path).name, "machine": machine}
+        llama = llama_object(theirs, samples[1], ours.loaded.threads)
+        built = " ".join((llama["configuration"] or {}).get("features", [])) or None
+        return {
+            **shared,
+            "model_bytes": self._file_bytes,
+            "runs": self._runs,
+            "memory_limit_bytes": limits.limit_bytes if limits.ours else None,
+            "ebbtide": {**shared, **ebbtide_object(ours, samples[0])},
+            "llama_cpp": {**shared, "machine": machine | {"isa": built}, **llama},
+            **ratios(*samples),
+            "prompt_tokens": prompt_tokens(*samples),
+            "notes": [*self._notes(samples, limits, together)],
+        }
+
+    def _notes(self, samples: tuple[Samples, Samples], limits: Limits, together: bool) -> Iterator[str]:
+        """What a reader should know about how it was measured."""
+        if limits.note:
+            yield limits.note
+        if not together:
+            yield "The two models do not fit into memory together: each was loaded anew for its turn."
+        if self._load.device != "cpu":
+            yield f"ebbtide was allowed a card (--device {self._load.device}); llama.cpp was not."
+        answered = samples[0][DECODE][0].answer_tokens
+        if answered < self._decode:
+            yield f"ebbtide's answer ended after {answered} of {self._decode} tokens; llama.cpp's went on."
+        for measure, counts in prompt_tokens(*samples).items():
+            if len(set(counts.values())) > 1:
+                yield f"The prompt of {measure} has different tokens for both: {counts}."
+
+    @contextmanager
+    def _open(self, context: AppContext, limits: Limits) -> Iterator[tuple[Session, Loaded]]:
+        with ExitStack() as stack:
+            session, loaded = self._enter(stack, context, limits)
+            check_context(loaded, max(self._prefill), self._decode)
+            yield session, loaded
+
+    def _enter(self, stack: ExitStack, context: AppContext, limits: Limits) -> tuple[Session, Loaded]:
+        try:
+            return stack.enter_context(open_session(context, self._load))
+        except UsageError:
+            if self._ctx_given or not self._load.ctx:
+                raise
+            # The model's own context may be shorter, and the prompts may fit it all the same.
+            self._load = msgspec.structs.replace(self._load, ctx=0)
+            return self._enter(stack, context, limits)
+        except FitError as error:
+            if limits.budget and not self._budget_given:
+                error.hint = _hint_inside_a_limit(error)
+            raise
+
+    def _fits_twice(self, limits: Limits) -> bool:
+        """Whether both models may be in memory at once."""
+        wanted = 2 * limits.limit_bytes if limits.ours else RESIDENT_SHARE * self._file_bytes
+        return bool(wanted <= psutil.virtual_memory().available)
+
+
+def _hint_inside_a_limit(error: FitError) -> str:
+    if isinstance(error, PackNeededError):
+        return "Add --pack yes (experts are then read from a pack), or give a larger --memory-limit."
+    room = format_bytes(PROCESS_BYTES)
+    return f"Of the limit, {room} are for the process beside its budget: give a larger --memory-limit."

@@ -1,0 +1,57 @@
+"""The same memory limit for both contenders, each in a cgroup of its own, where this machine permits it."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from ebbtide.app.memory_cgroup import LimitRefused, MemoryCgroup, drop_caches
+from ebbtide.engine.sizes import MIB, format_bytes
+
+PROCESS_BYTES = 160 * MIB
+"""What an engine takes beside its budget: interpreter, libraries, buffers for reading."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`ours` and `theirs` are None where there is no limit."""
+
+    limit_bytes: int = 0
+    ours: MemoryCgroup | None = None
+    theirs: MemoryCgroup | None = None
+    note: str = ""
+
+    @property
+    def budget(self) -> str | None:
+        """What ebbtide may take inside the limit; None without one."""
+        return f"{max(self.limit_bytes - PROCESS_BYTES, MIB) // MIB}MiB" if self.ours else None
+
+    def kills(self) -> int:
+        """Processes of llama.cpp that the limit killed."""
+        return self.theirs.kills() if self.theirs else 0
+
+
+def inside(group: MemoryCgroup | None, command: Sequence[str]) -> list[str]:
+    return group.wrap(command) if group else list(command)
+
+
+@contextmanager
+def memory_limits(limit_bytes: int | None) -> Iterator[Limits]:
+    """Two cgroups of `limit_bytes` each, or a note why there are none. None = no limit is wanted."""
+    if limit_bytes is None:
+        yield Limits()
+        return
+    with ExitStack() as stack:
+        try:
+            ours, theirs = (
+                stack.enter_context(MemoryCgroup(f"ebbtide-compare-{os.getpid()}-{who}", limit_bytes))
+                for who in ("ebbtide", "llama")
+            )
+        except LimitRefused as refusal:
+            wanted = format_bytes(limit_bytes)
+            yield Limits(note=f"No limit of {wanted} can be set, so both run without: {refusal}.")
+            return
+        note = (
+            "" if drop_caches() else "The page cache cannot be dropped here: what is in it is free for both."
+        )
+        yield Limits(limit_bytes, ours, theirs, note)

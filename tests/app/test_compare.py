@@ -1,0 +1,196 @@
+"""`ebbtide compare` with the scripted engine and a scripted llama.cpp: 50 and 25 tok/s, 200 and 100."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ebbtide.app.commands import compare as command
+from ebbtide.app.compare import comparison, contenders, limits, llama_process
+from ebbtide.app.memory_cgroup import LimitRefused
+from tests.helpers import fake_compare, fake_llama
+from tests.helpers.app_types import Cli, Result
+from tests.helpers.fake_engine import Script
+from tests.helpers.waiting import PATIENCE_S, wait_for_end, wait_until
+
+ROOT = Path(__file__).parents[2]
+Race = Callable[..., Result]
+MEASURES = ("--prefill", "16,64", "--decode", "8", "--runs", "3")
+
+
+@pytest.fixture
+def race(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> Race:
+    """Runs `compare` against a llama.cpp that behaves as it is told."""
+    monkeypatch.setattr("ebbtide.app.stream_rate.BUFFER_BYTES", 1 << 20)
+    monkeypatch.setattr(command, "is_installed", lambda: True)
+
+    def run(behaviour: str, *arguments: str, script: Script = Script()) -> Result:  # noqa: B008 - immutable
+        fake = (sys.executable, fake_llama.__file__, *behaviour.split())
+        monkeypatch.setattr(llama_process, "WORKER_COMMAND", fake)
+        return cli("compare", model, *MEASURES, *arguments, script=script)
+
+    return run
+
+
+def test_json(race: Race, model: str) -> None:
+    result = json.loads(race("ok", "--json", "--threads", "3").out)
+    for name in ("ebbtide", "llama_cpp"):
+        side = result[name]
+        assert {"model", "machine", "decode_tok_s", "prefill_tok_s", "first_token_s", "memory"} <= set(side)
+        assert side["failures"] == [] and side["configuration"]["name"]
+        assert list(side["prefill_tok_s"]) == ["16", "64"]
+        assert set(side["decode_tok_s"]) == {"median", "min", "max", "runs"}
+    assert result["ebbtide"]["decode_tok_s"] == {"median": 50.0, "min": 50.0, "max": 50.0, "runs": 3}
+    assert result["llama_cpp"]["decode_tok_s"]["median"] == pytest.approx(25.0)
+    assert result["llama_cpp"]["memory"]["process_peak_bytes"] == 5 << 20
+    assert result["llama_cpp"]["configuration"]["name"] == "default"
+    assert result["decode_ratio"] == pytest.approx(2.0)
+    assert result["prefill_ratio"] == pytest.approx({"16": 2.0, "64": 2.0})
+    assert result["first_token_ratio"] == pytest.approx(0.25) and result["first_token_prompt"] == 64
+    assert result["decode_ratio_interval"] == pytest.approx([2.0, 2.0])
+    assert result["memory_limit_bytes"] is None
+    assert result["command"].startswith(f"ebbtide compare {model} --runs 3 --prefill 16,64 --decode 8")
+    assert "--threads 3" in result["command"]
+
+
+def test_the_table_and_the_chart(race: Race) -> None:
+    out = race("ok").out
+    assert "2.00x (2.00 to 2.00)" in out and "0.25x" in out
+    rows = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert "50.0 tok/s" in rows["decode"] and "25.0 tok/s" in rows["decode"]
+    bars = [line.split() for line in out.splitlines() if line.startswith(("  ebbtide", "  llama.cpp"))]
+    assert len(bars) == 8 and len(bars[0][1]) == 2 * len(bars[1][1])
+    assert "\x1b" not in out
+
+
+def test_markdown(race: Race) -> None:
+    lines = race("ok", "--markdown").out.splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    assert len({line.count("|") for line in table}) == 1 and len(table) == 7
+    assert lines[-1].startswith("    ebbtide compare ")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "words"),
+    [
+        ("crash", "SIGSEGV"),
+        ("abort", "GGML_ASSERT"),
+        ("refuse", "unknown architecture"),
+        ("mumble", "unreadable"),
+        ("hang", "did not answer"),
+    ],
+)
+def test_a_llama_that_never_works_leaves_our_figures(
+    race: Race, behaviour: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient = contenders.Patience(load_s=0.3 if behaviour == "hang" else 60)
+    monkeypatch.setattr(contenders, "PATIENCE", impatient)
+    done = race(behaviour, "--json")
+    result = json.loads(done.out)
+    assert done.code == 0
+    failures = result["llama_cpp"]["failures"]
+    assert [failure["configuration"] for failure in failures] == [
+        "default",
+        "no extra buffers, mmap",
+        "no extra buffers, no mmap",
+    ]
+    assert all(words in failure["failure"] for failure in failures)
+    assert result["ebbtide"]["decode_tok_s"]["runs"] == 3
+    assert result["llama_cpp"]["decode_tok_s"] is None and result["llama_cpp"]["configuration"] is None
+    assert result["decode_ratio"] is None and result["prefill_ratio"] == {"16": None, "64": None}
+    assert result["decode_ratio_interval"] is None
+
+
+def test_tables_say_that_llama_never_worked(race: Race) -> None:
+    for out in (race("crash").out, race("crash", "--markdown").out):
+        assert "no configuration worked" in out and out.count("SIGSEGV") == 3
+
+
+def test_the_next_configuration_is_tried(race: Race) -> None:
+    result = json.loads(race("crash-default", "--json").out)
+    side = result["llama_cpp"]
+    assert side["configuration"]["name"] == "no extra buffers, mmap"
+    assert side["configuration"]["parameters"] == {"use_extra_bufts": False, "load_mode": "MMAP"}
+    assert [failure["configuration"] for failure in side["failures"]] == ["default"]
+    assert result["decode_ratio"] == pytest.approx(2.0)
+
+
+def test_a_crash_in_the_middle_starts_the_race_again(race: Race, tmp_path: Path) -> None:
+    result = json.loads(race(f"crash-late {tmp_path / 'crashed'}", "--json").out)
+    side = result["llama_cpp"]
+    assert len(side["failures"]) == 1 and side["configuration"]["name"] == "no extra buffers, mmap"
+    assert side["decode_tok_s"]["runs"] == result["ebbtide"]["decode_tok_s"]["runs"] == 3
+
+
+def test_models_that_do_not_fit_together_take_turns(race: Race, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "RESIDENT_SHARE", 1e18)
+    result = json.loads(race("ok", "--json").out)
+    assert result["decode_ratio"] == pytest.approx(2.0)
+    assert any("loaded anew" in line for line in result["notes"])
+
+
+def test_a_limit_that_cannot_be_set_is_told_and_left_out(race: Race, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise LimitRefused("this system has no memory cgroups")
+
+    monkeypatch.setattr(limits, "MemoryCgroup", refuse)
+    done = race("ok", "--json", "--memory-limit", "2GB")
+    result = json.loads(done.out)
+    assert result["memory_limit_bytes"] is None
+    assert "this system has no memory cgroups" in done.err
+    assert any("no memory cgroups" in line for line in result["notes"])
+
+
+def test_without_llama_cpp_nothing_runs(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "is_installed", lambda: False)
+    done = cli("compare", model)
+    assert done.code == 2 and "pip install 'ebbtide[baseline]'" in done.err and done.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--memory-limit", "much"],
+        ["--memory-limit", "0B"],
+        ["--memory-limit", "40%"],
+        ["--prefill", "x"],
+        ["--decode", "1"],
+        ["--json", "--markdown"],
+        ["--ctx", "32"],
+    ],
+)
+def test_bad_input_is_2(race: Race, arguments: list[str]) -> None:
+    assert race("ok", *arguments).code == 2
+
+
+def test_a_short_answer_is_told(race: Race) -> None:
+    result = json.loads(race("ok", "--json", script=Script(answer="one two")).out)
+    assert any("ended after 2 of 8 tokens" in line for line in result["notes"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_both(model: str, number: int, code: int) -> None:
+    """Real processes, while llama.cpp hangs."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
+    command = [sys.executable, fake_compare.__file__, "hang", "compare", model, *MEASURES]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+        children: list[psutil.Process] = []
+
+        def both_run() -> bool:
+            children[:] = psutil.Process(process.pid).children(recursive=True)
+            return len(children) == 2
+
+        try:
+            wait_until(both_run, "both contenders run")
+            process.send_signal(number)
+            assert process.wait(PATIENCE_S) == code
+        finally:
+            process.kill()
+    wait_for_end(children)

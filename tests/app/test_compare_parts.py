@@ -1,0 +1,89 @@
+"""Statistics, words and the order of a race; nothing runs."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.app.compare.race import Race
+from ebbtide.app.compare.rows import figure
+from ebbtide.app.compare.sample import DECODE, Prompt, Sample
+from ebbtide.app.compare.statistics import bootstrap_interval, ratio_of
+
+POSITIVE = st.lists(st.floats(0.01, 1000), min_size=1, max_size=9)
+
+
+@given(POSITIVE)
+def test_the_interval_holds_the_median_and_is_repeatable(values: list[float]) -> None:
+    low, high = bootstrap_interval(values)
+    assert min(values) <= low <= sorted(values)[len(values) // 2] and high <= max(values)
+    assert low <= high and (low, high) == bootstrap_interval(values)
+
+
+def test_the_interval_of_a_known_case() -> None:
+    """Of nine values, the bootstrap median is the smallest in 0.1 % of the resamples, and one of the two
+    smallest in 3.0 % (five or more of nine draws, each with a chance of 2/9): 2.5 % lie at the second.
+    """
+    assert bootstrap_interval([1, 2, 3, 4, 5, 6, 7, 8, 9]) == (2, 8)
+
+
+def test_ratios_are_paired() -> None:
+    """Both slow down in the second pair: the ratio does not."""
+    ratio = ratio_of([100, 50, 100], [50, 25, 50])
+    assert ratio is not None and ratio == (2.0, 2.0, 2.0)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [([1.0], []), ([0.0, 1.0], [1.0, 1.0]), ([1.0], [0.0])])
+def test_no_ratio_without_figures(ours: list[float], theirs: list[float]) -> None:
+    assert ratio_of(ours, theirs) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(1234.5, "1234"), (99.96, "100.0"), (12.34, "12.3"), (1.234, "1.23"), (0.0123, "0.0123")],
+)
+def test_figures(value: float, words: str) -> None:
+    assert figure(value) == words
+
+
+class Told:
+    """A contender that writes down what it is told."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self._name, self._log = name, log
+        self._loaded = False
+        self.configuration = "default"
+
+    def ready(self) -> None:
+        if not self._loaded:
+            self._log.append(f"{self._name} loads")
+        self._loaded = True
+
+    def request(self, prompt: Prompt) -> Sample:
+        self._log.append(f"{self._name} {prompt.measure}")
+        return Sample(1, 1, 1.0, 1.0, 1.0)
+
+    def rest(self) -> None:
+        self._log.append(f"{self._name} rests")
+        self._loaded = False
+
+
+def log_of(runs: int, measures: Sequence[str], *, together: bool) -> list[str]:
+    log: list[str] = []
+    prompts = [Prompt(measure, "", 1) for measure in measures]
+    race = Race(Told("a", log), Told("b", log), prompts, runs, together=together)  # type: ignore[arg-type]
+    race.run(lambda *_: None)
+    return log
+
+
+def test_who_goes_first_alternates_after_a_warm_up_each() -> None:
+    log = log_of(3, [DECODE], together=True)
+    warm = ["a loads", "a decode", "a decode", "b loads", "b decode", "b decode"]
+    assert log == [*warm, "b decode", "a decode", "a decode", "b decode"]
+
+
+def test_one_resident_at_a_time() -> None:
+    turn = ["{} loads", "{} decode", "{} decode", "{} 16", "{} rests"]
+    log = log_of(2, [DECODE, "16"], together=False)
+    assert log == [step.format(name) for name in "abba" for step in turn]
