@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from ebbtide.app.screens.picker import Choice, Find
     from ebbtide.app.slash.registry import Call, Registry
 
+NEAR_ROWS = 4
+"""A remark so far above the prompt is seen by who writes there."""
 NO_ENGINE = {
     Phase.DIED: "The engine has ended: no memory is in use.",
     Phase.FAILED: "No model is loaded: no memory is in use.",
@@ -180,9 +182,11 @@ class ChatScreen(SelectingScreen):
     # --- talking with the person
 
     def note(self, text: str, kind: str = "info", *, passing: bool = False) -> None:
-        """A remark behind the last turn; a `passing` one goes when something follows it. While the reader is
-        elsewhere, it is said in the status line too.
+        """A remark behind the last turn; a `passing` one goes when something follows it. Where that is not
+        near the prompt, because the chat is short or the reader elsewhere, the status line says it too.
         """
+        if self.transcript.rows_below > NEAR_ROWS:
+            self.hint(_in_a_line(text))
         self.hint_if_away(text)
         self.call_next(self.transcript.add, Note(text, kind, passing=passing))
 
@@ -340,3 +344,9 @@ class ChatScreen(SelectingScreen):
             await self.events.take_fetcher(message.event)
         elif message.life == self.session.model.life:  # not of an engine that was ended for another load
             await self.events.take(message.event)
+
+
+def _in_a_line(note: str) -> str:
+    """A note of two lines says what is wrong and what to do; a longer one begins with what it is about."""
+    lines = note.split("\n")
+    return " · ".join(lines) if len(lines) <= 2 else lines[0]

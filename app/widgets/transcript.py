@@ -88,6 +88,12 @@ class Transcript(AnswerInks):
         is_held = self.is_anchored and not self._anchor_released
         return is_held and self._last == len(self._turns)
 
+    @property
+    def rows_below(self) -> int:
+        """Empty rows between the last turn and the end of the view."""
+        last = next((turn for turn in reversed(self._turns) if turn.is_attached), None)
+        return max(self.container_size.height - (last.virtual_region.bottom if last is not None else 0), 0)
+
     # --- what is in it
 
     async def add(self, turn: Entry) -> None:

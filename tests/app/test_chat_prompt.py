@@ -432,6 +432,33 @@ async def test_a_missing_editor_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         assert prompt_of(pilot).text == "draft"
 
 
+def rows_at(pilot: Pilot[None], words: str) -> list[int]:
+    """Rows above the lower end of the screen in which `words` stand."""
+    rows = drawn(pilot.app).split("\n")
+    return [len(rows) - number for number, row in enumerate(rows) if words in row]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_a_remark_in_a_short_chat_is_seen_near_the_prompt(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.delenv("EDITOR", raising=False)
+    async with chat_app(Script(answer="one\n\n" * 20)).run_test(size=(width, 40)) as pilot:
+        await ready(pilot)
+        press(pilot, "ctrl+g")
+        await until(pilot, lambda: len(rows_at(pilot, "No editor is set")) == 2)
+        far, near = rows_at(pilot, "No editor is set")
+        assert far > 30 and near <= 2
+        await shown(pilot, "No editor is set · Set $EDITOR")
+        await answered(pilot, "fill the screen")
+        await answered(pilot, "fill the screen")
+        press(pilot, "ctrl+g")
+        await until(pilot, lambda: bool(rows_at(pilot, "No editor is set")))
+        await settled(pilot)
+        assert len([row for row in rows_at(pilot, "No editor is set") if row > 2]) == 1
+
+
 async def test_ctrl_z_undoes_and_does_not_run_over_into_a_suspension() -> None:
     async with chat_app(Script()).run_test() as pilot:
         await ready(pilot)
