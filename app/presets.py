@@ -1,6 +1,7 @@
 """System prompts and presets that a person keeps as files in the configuration folder.
 
-`prompts/NAME.md` is a system prompt. `presets/NAME.toml` sets a system prompt and sampling together:
+`prompts/NAME.md`, or `NAME.txt`, is a system prompt. `presets/NAME.toml` sets a system prompt and sampling
+together:
 
     system = "Answer in one sentence."     # or: prompt = "NAME" of a file in prompts/
     temperature = 0.7                      # and any other field of [sampling]
@@ -26,6 +27,10 @@ top_p = 0.9
 
 QUOTED = 60
 """Characters of a system prompt that are shown."""
+
+
+PROMPT_SUFFIXES = (".md", ".txt")
+"""Of two files with one name, the first is read."""
 
 
 class PresetFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,14 +81,15 @@ class PresetFolder:
         self.presets = config / "presets"
 
     def prompt_names(self) -> list[str]:
-        return _stems(self.prompts, "*.md")
+        return sorted({name for suffix in PROMPT_SUFFIXES for name in _stems(self.prompts, f"*{suffix}")})
 
     def preset_names(self) -> list[str]:
         return _stems(self.presets, "*.toml")
 
     def prompt(self, name: str) -> str:
         """A system prompt. Raises UsageError."""
-        return _read(self.prompts, name, ".md").strip()
+        with_file = (suffix for suffix in PROMPT_SUFFIXES if name in _stems(self.prompts, f"*{suffix}"))
+        return _read(self.prompts, name, next(with_file, PROMPT_SUFFIXES[0]), self.prompt_names()).strip()
 
     def preset(self, name: str, before: Sampling) -> Preset:
         """A preset on top of the sampling `before`. Raises UsageError naming the file and the field."""
@@ -111,14 +117,14 @@ def _stems(folder: Path, pattern: str) -> list[str]:
         return []
 
 
-def _read(folder: Path, name: str, suffix: str) -> str:
+def _read(folder: Path, name: str, suffix: str, names: list[str] | None = None) -> str:
     path = folder / f"{name}{suffix}"
     if path.parent != folder:  # a name is not a way out of the folder
         raise UsageError(f"{name!r} is not a name", hint=f"Files lie directly in {folder}.")
     try:
         return path.read_text("utf-8")
     except FileNotFoundError as error:
-        known = ", ".join(_stems(folder, f"*{suffix}")) or "none yet"
+        known = ", ".join(_stems(folder, f"*{suffix}") if names is None else names) or "none yet"
         raise UsageError(f"There is no {path}", hint=f"There are: {known}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint="Repair or remove it.") from error

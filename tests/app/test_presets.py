@@ -37,6 +37,19 @@ def test_all_that_a_preset_changes_is_said(folder: PresetFolder) -> None:
     assert "pirate" not in describe_preset("own", folder.preset("own", Sampling()), "", Sampling())
 
 
+def test_a_prompt_may_be_a_text_file(folder: PresetFolder) -> None:
+    (folder.prompts / "pirate.txt").write_text("Talk like a pirate.\n")
+    (folder.prompts / "brief.txt").write_text("The other one.")
+    (folder.presets / "sea.toml").write_text('prompt = "pirate"\n')
+    assert folder.prompt_names() == ["brief", "pirate"]
+    assert folder.prompt("pirate") == "Talk like a pirate."
+    assert folder.prompt("brief") == "Be brief.", "of two, the Markdown file"
+    assert folder.preset("sea", Sampling()).system == "Talk like a pirate."
+    with pytest.raises(UsageError) as refused:
+        folder.prompt("nobody")
+    assert refused.value.hint == "There are: brief, pirate."
+
+
 def test_names(folder: PresetFolder, tmp_path: Path) -> None:
     assert folder.preset_names() == ["own", "wild"] and folder.prompt_names() == ["brief"]
     assert PresetFolder(tmp_path / "none").preset_names() == []
