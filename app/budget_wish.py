@@ -1,9 +1,9 @@
 """What a budget comes to with the model that is loaded, before anything is loaded anew."""
 
 from ebbtide.engine.errors import FitError
-from ebbtide.engine.memory.budget import parse_budget, share_bytes
+from ebbtide.engine.memory.budget import headroom_bytes, parse_budget, share_bytes
 from ebbtide.engine.messages import Load, Loaded
-from ebbtide.engine.sizes import mib_words
+from ebbtide.engine.sizes import MIB, format_bytes, mib_words
 
 
 def bytes_of(wish: str, loaded: Loaded | None) -> int | None:
@@ -29,7 +29,7 @@ def _plain(size: str) -> str:
     return "".join(size.split()).replace(",", "").casefold()
 
 
-def refuse_too_small(wish: str, loaded: Loaded | None) -> None:
+def refuse_unworkable(wish: str, loaded: Loaded | None) -> None:
     """Raise UsageError or FitError for a budget that is known not to work."""
     nbytes = bytes_of(wish, loaded)
     least = loaded.smallest_budget_bytes if loaded is not None else 0
@@ -37,6 +37,13 @@ def refuse_too_small(wish: str, loaded: Loaded | None) -> None:
         raise FitError(
             f"/budget {wish} is too small for this model.",
             hint=f"Write /budget {mib_words(least)} or more. The model stays loaded as it was.",
+        )
+    most = loaded.most_budget_bytes if loaded is not None else 0
+    if nbytes is not None and nbytes > most > 0:
+        advised = mib_words((most - headroom_bytes(most)) // MIB * MIB)
+        raise FitError(
+            f"/budget {wish} is more than the memory that is there, {format_bytes(most)}.",
+            hint=f"Write /budget {advised} or less, or auto. The model stays loaded as it was.",
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ebbtide.app.budget_wish import bytes_of, needs_pack, refuse_too_small, words_of
+from ebbtide.app.budget_wish import bytes_of, needs_pack, refuse_unworkable, words_of
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_text import HELP
 from ebbtide.app.console import note
@@ -62,7 +62,7 @@ class PlainCommands:
             return
         if not is_size(wish):
             raise UsageError(f"{wish!r} is not a size", hint="Write 300 MiB, 8 GB, 40% or auto.")
-        refuse_too_small(wish, loaded)
+        refuse_unworkable(wish, loaded)
         if needs_pack(wish, load, loaded):
             raise UsageError(
                 f"A budget of {words_of(wish, bytes_of(wish, loaded))} needs a pack to read experts from.",

@@ -63,6 +63,10 @@ class CardRoom:
         """See `Room.available_bytes`."""
         return self._place.room_bytes + self._place.overhead_bytes
 
+    def whole_bytes(self) -> int:
+        """See `Room.whole_bytes`."""
+        return self._place.total_bytes
+
     def mover(self, source: WeightSource) -> Moves:
         """See `Room.mover`. Raises FitError when the card has no room for a single block."""
         layouts = _expert_layouts(source)

@@ -186,6 +186,8 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     page_bytes: int = 1
     pack_below_bytes: int = 0
     """A smaller budget needs a pack, and none is there. 0 = no budget does."""
+    most_budget_bytes: int = 0
+    """A larger budget is refused: there is not so much memory. 0 = not said."""
     pack_bytes: int = 0
     """Room on the disk that this pack would take, about."""
 

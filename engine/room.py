@@ -45,6 +45,10 @@ class Room(Protocol):
         """What `--budget auto` may take."""
         ...
 
+    def whole_bytes(self) -> int:
+        """The memory that is there, free or not; 0 = not known."""
+        ...
+
     def mover(self, source: WeightSource) -> Moves:
         """What brings experts into pages."""
         ...
@@ -117,6 +121,10 @@ class HostRoom:
         """See `Room.available_bytes`."""
         room = observe().budget_room_bytes
         return UNKNOWN_ROOM_BYTES if room is None else room
+
+    def whole_bytes(self) -> int:
+        """See `Room.whole_bytes`."""
+        return observe().whole_bytes
 
     def mover(self, source: WeightSource) -> Moves:
         """See `Room.mover`."""

@@ -161,6 +161,7 @@ class Runtime:
             base_bytes=self.plan.base_bytes,
             expert_bytes=self.plan.expert_bytes,
             page_bytes=self.plan.page_bytes,
+            most_budget_bytes=self.room.whole_bytes(),
             pack_below_bytes=self.pack_below_bytes,
             pack_bytes=self.source.file.size_bytes if self.pack_below_bytes else 0,
         )

@@ -37,7 +37,7 @@ async def budget(screen: "ChatScreen", argument: str) -> None:
     from ebbtide.app.budget_wish import (  # after the first paint
         bytes_of,
         needs_pack,
-        refuse_too_small,
+        refuse_unworkable,
         words_of,
     )
 
@@ -49,7 +49,7 @@ async def budget(screen: "ChatScreen", argument: str) -> None:
         return
     if not is_size(argument):
         raise UsageError(f"{argument!r} is not a size", hint="Write 300 MiB, 8 GB, 40% or auto.")
-    refuse_too_small(argument, loaded)
+    refuse_unworkable(argument, loaded)
     wanted = msgspec.structs.replace(load, budget=argument)
     said = words_of(argument, bytes_of(argument, loaded))
     if loaded is not None and needs_pack(argument, load, loaded):

@@ -25,6 +25,12 @@ class Observed:
     cgroup: CgroupMemory | None = None
 
     @property
+    def whole_bytes(self) -> int:
+        """All memory that this process may ever have: the machine's, or its cgroup's limit; 0 = not known."""
+        limits = [self.total_bytes, self.cgroup.limit_bytes if self.cgroup is not None else None]
+        return min((limit for limit in limits if limit), default=0)
+
+    @property
     def budget_room_bytes(self) -> int | None:
         """What `--budget auto` may take: the free memory of machine and cgroup, less a headroom."""
         room = None

@@ -7,8 +7,8 @@ arena  = KV pages + expert pages, of which the floors are never traded away
 from dataclasses import dataclass
 
 from ebbtide.engine.errors import FitError, UsageError
-from ebbtide.engine.memory.budget import Budget, share_bytes
-from ebbtide.engine.sizes import MIB, adding_up, mib_typed, mib_words, whole_mib
+from ebbtide.engine.memory.budget import Budget, headroom_bytes, share_bytes
+from ebbtide.engine.sizes import MIB, adding_up, format_bytes, mib_typed, mib_words, whole_mib
 
 KV_FLOOR_TOKENS = 512
 """KV that every budget has room for without touching an expert: a short question and its answer."""
@@ -99,11 +99,14 @@ def resolve_budget(needs: Needs, budget: Budget, ctx: int, available_bytes: int)
     return int(budget.value)
 
 
-def make_plan(needs: Needs, budget: Budget, *, ctx: int, available_bytes: int) -> MemoryPlan:
-    """Plan a load. `ctx` 0 = as long as the model and the budget allow.
+def make_plan(
+    needs: Needs, budget: Budget, *, ctx: int, available_bytes: int, whole_bytes: int = 0
+) -> MemoryPlan:
+    """Plan a load. `ctx` 0 = as long as the model and the budget allow. `whole_bytes`: the memory that is
+    there, free or not; 0 = not known.
 
     Raises UsageError for a context longer than the model's, FitError (with the smallest budget that works)
-    when the floors, or the context that was asked for, do not fit.
+    when the floors, or the context that was asked for, do not fit, or the budget is more than all memory.
     """
     if ctx > needs.context:
         raise UsageError(
@@ -114,6 +117,8 @@ def make_plan(needs: Needs, budget: Budget, *, ctx: int, available_bytes: int) -
     smallest = smallest_budget(needs, ctx)
     if size < smallest:
         raise _too_small(needs, size, ctx, is_auto=budget.kind == "auto")
+    if size > whole_bytes > 0:
+        raise _too_large(size, whole_bytes)
     length = ctx or min(needs.context, _longest(needs, size))
     return MemoryPlan(
         budget_bytes=size,
@@ -142,6 +147,14 @@ def _notices(needs: Needs, size: int, length: int, ctx: int, available_bytes: in
             f"beside one expert per layer; {whole} hold all."
         )
     return notices
+
+
+def _too_large(size: int, whole_bytes: int) -> FitError:
+    most = max(whole_bytes - headroom_bytes(whole_bytes), 0) // MIB * MIB
+    return FitError(
+        f"A budget of {mib_words(size)} is more than the memory that is there, {format_bytes(whole_bytes)}.",
+        hint=f"Give --budget {mib_typed(most)} or less, or auto, which takes what is free.",
+    )
 
 
 def _too_small(needs: Needs, size: int, ctx: int, *, is_auto: bool) -> FitError:

@@ -41,6 +41,8 @@ class Place(Protocol):
 
     def available_bytes(self) -> int: ...
 
+    def whole_bytes(self) -> int: ...
+
 
 class PackNeeded(FitError):
     """The budget would work with a pack, and none may be made."""
@@ -181,8 +183,13 @@ def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
         expert_pages=expert_pages,
         experts=spec.experts,
     )
-    available = place.available_bytes()
-    plan = make_plan(needs, parse_budget(command.budget), ctx=command.ctx, available_bytes=available)
+    plan = make_plan(
+        needs,
+        parse_budget(command.budget),
+        ctx=command.ctx,
+        available_bytes=place.available_bytes(),
+        whole_bytes=place.whole_bytes(),
+    )
     reason = (page.reason,) if page.reason else ()
     return OpenModel(source, page, plan, (*plan.notices, *reason))
 

@@ -71,3 +71,12 @@ async def test_a_pack_is_offered_before_the_model_is_let_go(taken: bool) -> None
             await until(pilot, lambda: session.load == Load("/models/tiny.gguf", budget="20%", pack="yes"))
         await ready(pilot)
         assert (session.model.life > life) == taken
+
+
+async def test_a_budget_of_more_memory_than_there_is_is_refused_with_the_machines_figure() -> None:
+    async with chat_app(Script(most_budget_bytes=24064 * MIB)).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        before = screen_of(pilot).session.load
+        await ask(pilot, "/budget 900GB")
+        await shown(pilot, "more than the memory that is there, 23.5 GiB", "22,560 MiB or less, or auto")
+        assert screen_of(pilot).session.load == before and screen_of(pilot).session.phase is Phase.READY

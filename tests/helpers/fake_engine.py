@@ -76,6 +76,7 @@ class Script(msgspec.Struct, frozen=True):
     ctx: int = 4096
     model_ctx: int = 0
     smallest_budget_bytes: int = 0
+    most_budget_bytes: int = 0
     base_bytes: int = 0
     expert_bytes: int = 0
     pack_below_bytes: int = 0
@@ -234,6 +235,7 @@ class FakeEngine:
                 opens_thinking=self.script.opens_thinking,
                 model_ctx=self.script.model_ctx,
                 smallest_budget_bytes=self.script.smallest_budget_bytes,
+                most_budget_bytes=self.script.most_budget_bytes,
                 base_bytes=self.script.base_bytes,
                 expert_bytes=self.script.expert_bytes,
                 page_bytes=1 << 16,

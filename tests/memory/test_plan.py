@@ -129,3 +129,12 @@ def test_auto_takes_what_never_pages_or_what_is_free() -> None:
 def test_more_than_is_free_is_allowed_but_said() -> None:
     plan = make_plan(NEEDS, exactly(900 * MIB), ctx=0, available_bytes=500 * MIB)
     assert any("more than is free" in notice for notice in plan.notices)
+
+
+def test_a_budget_of_more_memory_than_there_is_is_refused() -> None:
+    whole = 2 * PLENTY
+    with pytest.raises(FitError, match="more than the memory that is there") as refused:
+        make_plan(NEEDS, exactly(whole + 1), ctx=0, available_bytes=PLENTY, whole_bytes=whole)
+    advised = parse_budget(refused.value.hint.split()[2])
+    make_plan(NEEDS, advised, ctx=0, available_bytes=PLENTY, whole_bytes=whole)
+    make_plan(NEEDS, exactly(whole + 1), ctx=0, available_bytes=PLENTY)

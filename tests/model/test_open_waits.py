@@ -33,6 +33,9 @@ class SmallPlace:
     def available_bytes(self) -> int:
         return 1 << 30
 
+    def whole_bytes(self) -> int:
+        return 0
+
 
 @dataclass
 class Opening:
