@@ -19,6 +19,7 @@ from ebbtide.app.compare.result import ebbtide_object, llama_object, prompt_toke
 from ebbtide.app.compare.sample import DECODE, Samples
 from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
+from ebbtide.app.memory_cgroup import drop_caches
 from ebbtide.app.session import PackNeededError, Session
 from ebbtide.engine.client import ENGINE_COMMAND
 from ebbtide.engine.errors import FitError, UsageError
@@ -71,6 +72,8 @@ class Comparison:
             stack.callback(ours.rest)
             prompts = ours.prompts(self._prefill, self._decode)
             machine = machine_object(ours.loaded)
+            if limits.ours:
+                drop_caches()  # a pack may have been made just now, which reads the whole file
             theirs = LlamaCpp(
                 self._load.path,
                 ours.loaded.threads,

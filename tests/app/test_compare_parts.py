@@ -1,4 +1,4 @@
-"""Statistics, words and the order of a race; nothing runs."""
+"""Statistics, words and the order of a race, without a race."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.app.compare.contenders import LlamaCpp
+from ebbtide.app.compare.llama_process import LlamaFailed
 from ebbtide.app.compare.race import Race
 from ebbtide.app.compare.rows import figure
 from ebbtide.app.compare.sample import DECODE, Prompt, Sample
 from ebbtide.app.compare.statistics import bootstrap_interval, ratio_of
+from ebbtide.app.slash.compare_command import race_command
+from ebbtide.engine.messages import Load
+from tests.helpers.chat_host import ask, chat_app, ready, shown
+from tests.helpers.fake_engine import Script
 
 POSITIVE = st.lists(st.floats(0.01, 1000), min_size=1, max_size=9)
 
@@ -87,3 +93,27 @@ def test_one_resident_at_a_time() -> None:
     turn = ["{} loads", "{} decode", "{} decode", "{} 16", "{} rests"]
     log = log_of(2, [DECODE, "16"], together=False)
     assert log == [step.format(name) for name in "abba" for step in turn]
+
+
+def test_a_kill_by_the_limit_is_told_as_such() -> None:
+    kills = iter([1, 1])
+    llama = LlamaCpp("m.gguf", 1, 256, ["llama"], kills=lambda: next(kills))
+    for _ in range(2):
+        llama.fall_back(LlamaFailed("was killed by SIGKILL"))
+    assert [failure["failure"] for failure in llama.failures] == [
+        "was killed: it needed more memory than the limit",
+        "was killed by SIGKILL",
+    ]
+
+
+def test_the_command_for_another_terminal() -> None:
+    assert race_command(Load("/m.gguf")) == "ebbtide compare /m.gguf"
+    load = Load("/my models/m.gguf", budget="40%", threads=2, isa="avx2")
+    assert race_command(load) == "ebbtide compare '/my models/m.gguf' --budget 40% --threads 2 --isa avx2"
+
+
+async def test_the_chat_tells_the_command() -> None:
+    async with chat_app(Script()).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "/compare")
+        await shown(pilot, "ebbtide compare /models/tiny.gguf")

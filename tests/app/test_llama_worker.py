@@ -1,8 +1,9 @@
 """The real llama.cpp in its own process, on a tiny file."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,15 +60,32 @@ def test_a_command_that_does_not_exist() -> None:
         LlamaProcess(["/nowhere/llama"])
 
 
-def test_a_real_race(
-    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def race(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], dict[str, Any]]:
+    """A whole race, both contenders real, on prompts of so many tokens."""
     monkeypatch.setattr("ebbtide.app.stream_rate.BUFFER_BYTES", 1 << 20)
     monkeypatch.setattr("ebbtide.app.cli.raise_on_termination", lambda: None)
-    measures = ["--prefill", "24", "--decode", "4", "--runs", "2", "--threads", "1"]
-    assert main(["compare", str(tiny), *measures, "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+
+    def run(prefill: str) -> dict[str, Any]:
+        measures = ["--prefill", prefill, "--decode", "4", "--runs", "2", "--threads", "1"]
+        assert main(["compare", str(tiny), *measures, "--json"]) == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    return run
+
+
+def test_a_real_race(race: Callable[[str], dict[str, Any]]) -> None:
+    result = race("24")
     assert result["llama_cpp"]["failures"] == [] and result["llama_cpp"]["configuration"]["threads"] == 1
     assert result["prefill_ratio"]["24"] > 0 and result["first_token_ratio"] > 0
     for counts in result["prompt_tokens"].values():
         assert counts["ebbtide"] == counts["llama_cpp"] > 0
+
+
+def test_prompts_that_nearly_fill_the_models_context(race: Callable[[str], dict[str, Any]]) -> None:
+    """The context that is asked for has some slack, which this model's 512 tokens have no room for."""
+    result = race("430")
+    assert result["ebbtide"]["configuration"]["ctx"] == 512
+    assert result["llama_cpp"]["configuration"]["ctx"] == 512
