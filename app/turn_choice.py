@@ -115,11 +115,11 @@ class TurnChoice:
         for turn in self._turns():
             turn.set_class(turn is chosen, "-chosen")
 
-    def _hint(self, turn: Entry) -> str:
+    def _hint(self, turn: Entry) -> list[str]:
         parts = [f"↑↓ turn {self._at + 1}/{len(self._turns())}", "Esc back"]
         parts += ["e edit", "r again", "f fork", "c copy"]
         if turn.version.total > 1:
             parts.append("←→ versions")
         if turn.message is not None and code_blocks(text_of_turn(turn)):
             parts.append("1-9 code")
-        return "  ".join([*parts, "x omit", "Enter unfold"])
+        return [*parts, "x omit", "Enter unfold"]

@@ -159,6 +159,9 @@ class Memory(msgspec.Struct, frozen=True):
     expert_hit_rate: float = 1.0
     bytes_paged_in: int = 0
     width_histogram: dict[str, int] = {}
+    """How many blocks have each width, from "0" (not in memory) to "8": an expert is two blocks, the fused
+    gate and up projections and the down projection.
+    """
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):

@@ -15,10 +15,6 @@ MEASURE = 100
 """Longer lines of words are hard to read."""
 
 
-AUTOMATIC = {"budget", "warm", "kv", "prefix", "shortage", "unpin"}
-"""Kinds that nobody asked for; the others report what was asked."""
-
-
 def clock(decision: Decision) -> str:
     return time.strftime("%H:%M:%S", time.localtime(decision.at))
 
@@ -93,14 +89,14 @@ class EventLog(Canvas):
 
 
 class LastDecision(Canvas):
-    """What the engine decided last by itself, in as many rows as there are."""
+    """What the engine did last, in as many rows as there are."""
 
     def __init__(self, feed: PanelFeed) -> None:
         super().__init__()
         self._feed = feed
 
     def rows(self, width: int, height: int) -> list[Row]:
-        decision = next((one for one in reversed(self._feed.decisions) if one.kind in AUTOMATIC), None)
+        decision = self._feed.decisions[-1] if self._feed.decisions else None
         if decision is None:
             return [text("Nothing has happened yet.", LABEL)]
         rows = wrap(f"{clock(decision)} {safe_line(decision.sentence)}", min(width, TIME_CELLS + MEASURE))

@@ -11,6 +11,7 @@ from ebbtide.engine.client import ClientEvent, Died
 from ebbtide.engine.frames import Frame
 from ebbtide.engine.messages import (
     Decision,
+    Failed,
     Finished,
     Ledger,
     Loaded,
@@ -38,6 +39,7 @@ class PanelFeed:
         """Of the last answer."""
         self.decisions: deque[Decision] = deque(maxlen=DECISIONS_KEPT)
         self.alive = False
+        self.loading = False
         self.version = 0
         """Changes with every event that may change what is drawn."""
         self._finished: Finished | None = None
@@ -65,20 +67,24 @@ class PanelFeed:
                 self.first_token_s = event.timings.first_token_s or None
             case Progress():
                 self.memory = self.residency = None  # another load has begun: what was loaded is gone
+                self.loading = True
+            case Failed():
+                self.loading = False
             case Died():
                 self.end()
-                self.residency = self.machine = None
+                self.machine = None
             case _:
                 pass
 
     def _begin(self, loaded: Loaded) -> None:
-        self.loaded, self.memory, self.alive = loaded, loaded.memory, True
+        self.loaded, self.memory, self.alive, self.loading = loaded, loaded.memory, True, False
         self.snapshot = self.residency = self.first_token_s = None
         self._recorder = Recorder()
 
     def end(self) -> None:
-        """The engine is there no more; what it said last stays."""
-        self.alive = False
+        """The engine is there no more, and none of its experts is in memory."""
+        self.alive = self.loading = False
+        self.residency = None
         self.version += 1
 
     def attached(self, pid: int) -> None:

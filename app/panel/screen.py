@@ -122,7 +122,7 @@ class MemoryScreen(Inked, Screen[None]):
         height = self._map.size.height
         room = self._map.size.width + (self._uses.size.width if self._uses.display else 0)
         whole, half = (fit(residency.layers, residency.experts, width, height) for width in (room, room // 2))
-        return whole.style == "bars" and whole.cell_width == half.cell_width
+        return whole.style == half.style == "bars" and whole.cell_width == half.cell_width
 
     def _pulse(self) -> str:
         return f"{pulse(self._feed, self._period_s)} · ? keys · {self._way_out}"

@@ -1,5 +1,7 @@
 """Speed, hit rate and bytes moved over the last minute, one line each."""
 
+from collections.abc import Sequence
+
 from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.cell import FAINT, LABEL, NONE, Ink, Row, blank, text
 from ebbtide.app.panel.feed import PanelFeed
@@ -16,15 +18,25 @@ WIDE = 96
 
 
 def sparkline(trace: Trace, top: float, width: int, ink: Ink) -> Row:
-    """The last `width` seconds; `top` is the full height. Seconds without work are a faint dot."""
+    """The whole minute; `top` is the full height. Where a cell has several seconds, it shows their maximum;
+    seconds without work are a faint dot.
+    """
     row: Row = []
-    for value in trace.values[-width:] if width > 0 else []:
+    for value in _in_cells(trace.values, width):
         if value is None:
             row += text("·", FAINT)
         else:
             step = round(value / top * (len(STEPS) - 1)) if top > 0 else 0
             row += text(STEPS[max(0, min(step, len(STEPS) - 1))], ink)
     return [*blank(width - len(row)), *row]
+
+
+def _in_cells(values: Sequence[float | None], cells: int) -> list[float | None]:
+    count = len(values)
+    if cells >= count:
+        return list(values)
+    parts = [values[at * count // cells : (at + 1) * count // cells] for at in range(max(cells, 0))]
+    return [max((value for value in part if value is not None), default=None) for part in parts]
 
 
 class Sparks(Canvas):
@@ -68,17 +80,27 @@ class Sparks(Canvas):
                 f"{size(traces.bytes_per_token)}/token" if traces.bytes_per_token is not None else "",
             ),
         ]
-        return [self._line(width, *line) for line in lines]
+        most_cells = max(MOST_CELLS, *(len(most) + 4 for *_, most, _ in lines))
+        return [self._line(width, most_cells, *line) for line in lines]
 
     def _line(
-        self, width: int, name: str, trace: Trace, top: float, ink: Ink, now: str, most: str, more: str
+        self,
+        width: int,
+        most_cells: int,
+        name: str,
+        trace: Trace,
+        top: float,
+        ink: Ink,
+        now: str,
+        most: str,
+        more: str,
     ) -> Row:
         compact = self._compact or width < NARROW
         name_cells = NAME_CELLS - 1 if compact else NAME_CELLS
         row = text(name.ljust(name_cells), LABEL)
         right: Row = text(now.rjust(NOW_CELLS - 1 if compact else NOW_CELLS))
         if not compact:
-            right += text(f"   {most}".ljust(MOST_CELLS), LABEL)
+            right += text(f"   {most}".ljust(most_cells), LABEL)
         if not compact and width >= WIDE:
             right += text(f"   {more}".ljust(26), LABEL)
         cells = min(SECONDS, width - len(row) - len(right))

@@ -24,6 +24,8 @@ def model_words(feed: PanelFeed) -> str:
 
 def pulse(feed: PanelFeed, period_s: float) -> str:
     """Whether figures are fresh, by sign and word."""
+    if feed.loading:
+        return "○ a model is loading"
     if not feed.alive:
         return "✗ no engine"
     return f"● live {1 / period_s:.0f} Hz"

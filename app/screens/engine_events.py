@@ -66,8 +66,8 @@ class EngineEvents:
             case Loaded():
                 screen.area.recount()
                 await screen.turns.sync()
-                for notice in event.notices:
-                    screen.note(notice)
+                if event.notices:  # they are about this load: the next thing makes them old
+                    screen.note("\n".join(event.notices), passing=True)
             case Counted():
                 screen.area.recount()
             case _:

@@ -16,6 +16,8 @@ from ebbtide.app.safe_text import safe_line, visible
 from ebbtide.app.screens.over_chat import leave_prompt_in_view
 
 MOST_SHOWN = 200
+MARK = "▸ "
+"""In front of the row that Enter takes: it is seen without colours too."""
 NOTHING = "Nothing here has these words."
 
 
@@ -76,6 +78,7 @@ class Picker(ModalScreen[str | None]):
         self._find = find
         self._typed = typed
         self.choices: list[Choice] = []
+        self._marked: int | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="picker"):
@@ -101,18 +104,28 @@ class Picker(ModalScreen[str | None]):
         self.choices = self._find(query)[:MOST_SHOWN]
         rows = self.query_one(OptionList)
         rows.clear_options()
-        rows.add_options([Option(self._row(choice)) for choice in self.choices])
+        self._marked = 0 if self.choices else None
+        rows.add_options([Option(self._row(choice, at == 0)) for at, choice in enumerate(self.choices)])
         if query.strip() and not self.choices:
             rows.add_option(Option(Content(self._nothing), disabled=True))
         rows.highlighted = 0 if self.choices else None
 
-    def _row(self, choice: Choice) -> Content:
-        width = max(min(self.app.size.width - 8, 88), 10)
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """The mark goes with the highlight, which has nothing but a colour."""
+        rows = self.query_one(OptionList)
+        for at in (self._marked, rows.highlighted):
+            if at is not None and at < len(self.choices):
+                row = self._row(self.choices[at], at == rows.highlighted)
+                rows.replace_option_prompt_at_index(at, row)
+        self._marked = rows.highlighted
+
+    def _row(self, choice: Choice, is_chosen: bool) -> Content:
+        width = max(min(self.app.size.width - 8, 88), 10) - len(MARK)
         detail = Content(safe_line(choice.detail))
         room = max(width - detail.cell_length - 2, 8)
         name = Content(visible(choice.name).replace("\n", " ")).truncate(room, ellipsis=True)
         gap = " " * max(width - name.cell_length - detail.cell_length, 2)
-        return Content.assemble(name, gap, detail)
+        return Content.assemble(MARK if is_chosen else " " * len(MARK), name, gap, detail)
 
     def on_input_submitted(self) -> None:
         at = self.query_one(OptionList).highlighted

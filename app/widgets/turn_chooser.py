@@ -1,8 +1,10 @@
 """The line that has the focus while a turn is chosen, and says what can be done with it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from rich.cells import cell_len
 from textual import events
 from textual.content import Content
 from textual.message import Message
@@ -11,6 +13,9 @@ from textual.widgets import Static
 Deed = Literal[
     "older", "newer", "edit", "regenerate", "fork", "copy", "previous", "next", "unfold", "leave out", "leave"
 ]
+
+AROUND_CELLS = 6
+"""What stands beside its text: its own padding and that of its place."""
 
 
 class TurnChooser(Static):
@@ -63,9 +68,23 @@ class TurnChooser(Static):
     def __init__(self) -> None:
         super().__init__(markup=False)
         self.display = False
+        self._parts: Sequence[str] = ()
 
-    def say(self, text: str) -> None:
-        self.update(Content(text))
+    def say(self, parts: Sequence[str]) -> None:
+        """Show the keys, in as many rows as they need."""
+        self._parts = parts
+        lines: list[str] = []
+        for part in parts:
+            longer = f"{lines[-1]}  {part}" if lines else part
+            if lines and cell_len(longer) > max(self.app.size.width - AROUND_CELLS, 1):
+                lines.append(part)
+            else:
+                lines[-1:] = [longer]
+        self.update(Content("\n".join(lines)))
+
+    def on_resize(self) -> None:
+        if self._parts:
+            self.say(self._parts)
 
     def on_key(self, event: events.Key) -> None:
         deed = self.DEEDS.get(event.key)

@@ -340,9 +340,11 @@ EVIL = "\x1b]0;owned\x07 [red]x[/red] [link=a]\x9b2J <b>tag</b> [/] \\[ end"
 async def test_content_is_neither_markup_nor_control(text: str) -> None:
     async with chat_app(Script(answer=text, notices=[EVIL])).run_test(size=(120, 40)) as pilot:
         await ready(pilot)
+        await until(pilot, lambda: drawn(pilot.app).count("[red]x[/red]") == 1)
+        assert "\x1b" not in drawn(pilot.app)
         await answered(pilot, EVIL)
-        # The question, the answer, the notice; and the title in the status line.
-        await until(pilot, lambda: drawn(pilot.app).count("[red]x[/red]") == 4)
+        # The question, the answer; and the title in the status line. The notice has made way.
+        await until(pilot, lambda: drawn(pilot.app).count("[red]x[/red]") == 3)
         await until(pilot, lambda: drawn(pilot.app).count("<b>tag</b>") >= 3)
         text = drawn(pilot.app)
         assert "\x1b" not in text and "\x9b" not in text and "\x07" not in text
@@ -357,8 +359,11 @@ async def test_a_paste_loses_its_control_characters_and_sends_nothing() -> None:
 
 
 async def test_turns_are_in_order() -> None:
-    async with chat_app(Script(answer="ok", notices=["n"])).run_test() as pilot:
+    """What is said about a load makes way for what follows."""
+    async with chat_app(Script(answer="ok", notices=["n", "another"])).run_test() as pilot:
         await ready(pilot)
+        await shown(pilot, "· n", "another")
+        assert [type(turn) for turn in transcript_of(pilot).turns] == [Note]
         await answered(pilot, "q")
         kinds = [type(turn) for turn in transcript_of(pilot).turns]
-        assert kinds == [Note, UserTurn, AnswerTurn]
+        assert kinds == [UserTurn, AnswerTurn]

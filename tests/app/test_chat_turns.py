@@ -110,6 +110,21 @@ async def test_an_answer_is_made_again_beside_the_old_one() -> None:
         await until(pilot, lambda: drawn(pilot.app).count("the answer") == 1)
 
 
+async def test_all_keys_of_a_chosen_turn_are_seen_and_its_versions_stand_apart() -> None:
+    async with chat_app(Script(answer=CODE)).run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        await answered(pilot, "q")
+        await ask(pilot, "/regenerate")
+        await shown(pilot, "◂ 2/2 ▸")
+        await until(pilot, lambda: not screen_of(pilot).session.busy)
+        lines = [line.strip(" │╭╮╰╯─▌") for line in drawn(pilot.app).split("\n")]
+        at = next(number for number, line in enumerate(lines) if "◂ 2/2 ▸" in line)
+        assert lines[at - 1] == lines[at + 1] == ""
+        await choosing(pilot, "up")
+        keys = ("Esc back", "e edit", "←→ versions", "1-9 code", "x omit", "Enter unfold")
+        await shown(pilot, *keys)
+
+
 async def test_an_earlier_turn_is_answered_again() -> None:
     async with chat_app(Script()).run_test() as pilot:
         await ready(pilot)

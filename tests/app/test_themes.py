@@ -7,8 +7,9 @@ from textual.color import Color
 from textual.theme import Theme
 
 from ebbtide.app.palettes import theme_name
+from ebbtide.app.theme_wishes import THEME_WISHES
 from ebbtide.app.themes import DARK, LIGHT, THEMES
-from tests.helpers.chat_host import chat_app, ready, settled, until
+from tests.helpers.chat_host import ask, chat_app, drawn, press, ready, settled, shown, until
 from tests.helpers.contrast import ENOUGH_CONTRAST, contrast
 from tests.helpers.fake_engine import Script
 
@@ -64,6 +65,24 @@ async def test_a_theme_chosen_in_the_app_is_remembered() -> None:
         assert set(app.available_themes) == {theme.name for theme in THEMES}
         app.theme = LIGHT.name
         await until(pilot, lambda: remembered[-1:] == ["light"])
+
+
+async def test_lists_mark_what_enter_takes_and_the_theme_in_use() -> None:
+    async with chat_app(Script(), "light").run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "/theme")
+        marked = [f"▸ {wish} " for wish in THEME_WISHES]
+        await shown(pilot, marked[0], without=marked[1:])
+        in_use = [line for line in drawn(pilot.app).split("\n") if "in use" in line]
+        assert len(in_use) == 1 and "light" in in_use[0].split()
+        press(pilot, "down")
+        await shown(pilot, marked[1], without=[marked[0], *marked[2:]])
+        press(pilot, "pagedown")
+        await shown(pilot, marked[-1], without=marked[:-1])
+        press(pilot, "d", "a", "r", "k")
+        await shown(pilot, "▸ dark")
+        press(pilot, "enter")
+        await until(pilot, lambda: pilot.app.theme == theme_name("dark"))
 
 
 async def test_changing_the_theme_keeps_the_chat() -> None:

@@ -8,9 +8,10 @@ from msgspec import structs
 from ebbtide.app.panel.accounts import card_parts, engine_parts, machine_parts, process_account
 from ebbtide.app.panel.grid import Place
 from ebbtide.app.panel.inventory import facts, width_classes
-from ebbtide.app.panel.traces import SECONDS, Recorder
+from ebbtide.app.panel.sparks import Sparks, sparkline
+from ebbtide.app.panel.traces import SECONDS, Recorder, Trace
 from ebbtide.engine.messages import Machine
-from tests.helpers.panel_states import MIB, machine, memory, on_card, residency, snapshot
+from tests.helpers.panel_states import MIB, feed, machine, memory, on_card, residency, snapshot
 
 
 def test_rates_come_from_differences() -> None:
@@ -24,6 +25,26 @@ def test_rates_come_from_differences() -> None:
     assert traces.moved_bytes_s.now == pytest.approx(4 * MIB)
     assert traces.misses_per_token == pytest.approx(1) and traces.bytes_per_token == pytest.approx(MIB / 10)
     assert len(traces.decode_tok_s.values) == SECONDS and traces.decode_tok_s.values[0] is None
+
+
+@pytest.mark.parametrize("cells", [1, 7, 13, 19, 60, 90])
+def test_a_line_of_the_last_minute_shows_all_of_it(cells: int) -> None:
+    """However few cells it has: the peak is there, at its place."""
+    values: list[float | None] = [None] * SECONDS
+    values[3], values[40] = 8.0, 2.0
+    row = sparkline(Trace(values, None, 8.0), 8.0, cells, "expert")
+    shown = "".join(cell.text for cell in row)[-min(cells, SECONDS) :]
+    assert len(row) == cells and shown.count("█") == 1
+    assert abs(shown.index("█") - 3 * min(cells, SECONDS) / SECONDS) <= 1
+
+
+async def test_figures_stand_below_each_other_however_long_they_are() -> None:
+    state = feed()
+    lines = Sparks(state)
+    for most in (1.0, 1023.9 * MIB):
+        state._recorder._most["moved_bytes_s"] = most
+        rows = ["".join(cell.text for cell in row) for row in lines.rows(96, 3)]
+        assert len({row.index("max") for row in rows}) == 1
 
 
 def test_snapshots_that_arrive_late_and_together_do_not_raise_the_speed() -> None:

@@ -9,11 +9,12 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from ebbtide.app.panel.canvas import Cells
+from ebbtide.app.panel.event_log import LastDecision
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import Place
 from ebbtide.app.panel.help_text import panel_help
-from ebbtide.engine.messages import Evict, Pin
+from ebbtide.engine.messages import Evict, Failed, Pin, Progress
 from tests.helpers.panel_host import PanelHost
 from tests.helpers.panel_states import MIB, decision, feed, loaded, machine, residency
 
@@ -317,3 +318,45 @@ async def test_a_screen_behind_does_not_make_this_one_draw() -> None:
             panel.refresh(Region(0, 0, 80, 20))
         await pilot.pause()
         assert not panel._dirty_regions and not panel._repaint_required
+
+
+async def test_a_larger_screen_has_no_smaller_map() -> None:
+    """Beside the map there is one of uses only where both are as large as one alone."""
+    widths = []
+    for size in ((80, 24), (100, 30), (120, 40)):
+        async with PanelHost(feed()).run_test(size=size) as pilot:
+            await drawn(pilot)
+            grid = host(pilot).panel.query_one(ExpertMap).grid
+            assert grid is not None
+            widths.append(grid.cell_width if grid.style == "halves" else grid.cell_width + 1)
+    assert widths == sorted(widths), widths
+
+
+async def test_a_dead_engine_has_no_experts_in_memory() -> None:
+    state = feed()
+    async with PanelHost(state).run_test(size=(100, 30)) as pilot:
+        assert "in memory" in await drawn(pilot)
+        state.end()
+        text = await drawn(pilot)
+        assert "of 240 in memory" not in text and "✗ no engine" in text
+
+
+async def test_while_a_model_is_loaded_nobody_says_that_there_is_no_engine() -> None:
+    state = feed()
+    async with PanelHost(state).run_test(size=(100, 30)) as pilot:
+        for before in (state.take, lambda _: state.end()):
+            before(Progress("reading", 1, 2))
+            state.take(Progress("reading", 1, 2))
+            text = await drawn(pilot)
+            assert "a model is loading" in text and "no engine" not in text
+        state.take(Failed(0, "error", "no", 1))
+        assert "✗ no engine" in await drawn(pilot)
+
+
+async def test_what_is_latest_is_the_last_of_all_events() -> None:
+    state = feed()
+    for kind in ("prefix", "prefill", "pin", "evict"):
+        state.take(decision(f"A {kind} has come.", kind))
+        assert f"A {kind} has come." in "".join(
+            cell.text for row in LastDecision(state).rows(60, 3) for cell in row
+        )
