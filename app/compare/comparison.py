@@ -17,6 +17,7 @@ from ebbtide.app.compare.limits import PROCESS_BYTES, Limits, inside, memory_lim
 from ebbtide.app.compare.race import Race
 from ebbtide.app.compare.result import ebbtide_object, llama_object, prompt_tokens, ratios
 from ebbtide.app.compare.sample import DECODE, Samples
+from ebbtide.app.compare.statistics import STEADY, unsteadiness
 from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.memory_cgroup import drop_caches
@@ -124,6 +125,16 @@ class Comparison:
         answered = samples[0][DECODE][0].answer_tokens
         if answered < self._decode:
             yield f"ebbtide's answer ended after {answered} of {self._decode} tokens; llama.cpp's went on."
+        unsteady = unsteadiness(
+            [sample.decode_tok_s if measure == DECODE else sample.prefill_tok_s for sample in group]
+            for side in samples
+            for measure, group in side.items()
+        )
+        if unsteady > STEADY:
+            yield (
+                f"Runs of the same kind differ by up to {unsteady:.1f} times: something else keeps this "
+                "machine busy, and the figures of neither are what it can do."
+            )
         for measure, counts in prompt_tokens(*samples).items():
             if len(set(counts.values())) > 1:
                 yield f"The prompt of {measure} has different tokens for both: {counts}."

@@ -1,12 +1,14 @@
 """Medians of pairwise ratios, and how sure they are."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
 RESAMPLES = 2000
 LEVEL = 0.95
+STEADY = 1.5
+"""Most to least, of runs on a machine that does nothing else."""
 
 
 class Ratio(NamedTuple):
@@ -23,6 +25,11 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
         return None
     ratios = [our / their for our, their in zip(ours, theirs, strict=True)]
     return Ratio(median(ratios), *bootstrap_interval(ratios))
+
+
+def unsteadiness(series: Iterable[Sequence[float]]) -> float:
+    """How many times the most of a series is its least; the worst of all series. 1 where there is nothing."""
+    return max((max(values) / min(values) for values in series if values and min(values) > 0), default=1.0)
 
 
 def bootstrap_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:

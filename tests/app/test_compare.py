@@ -169,6 +169,11 @@ def test_bad_input_is_2(race: Race, arguments: list[str]) -> None:
     assert race("ok", *arguments).code == 2
 
 
+def test_a_busy_machine_is_told(race: Race) -> None:
+    assert "keeps this machine busy" in race("unsteady").out
+    assert "keeps this machine busy" not in race("ok").out
+
+
 def test_a_short_answer_is_told(race: Race) -> None:
     result = json.loads(race("ok", "--json", script=Script(answer="one two")).out)
     assert any("ended after 2 of 8 tokens" in line for line in result["notes"])

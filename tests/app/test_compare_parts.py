@@ -11,7 +11,7 @@ from ebbtide.app.compare.llama_process import LlamaFailed
 from ebbtide.app.compare.race import Race
 from ebbtide.app.compare.rows import figure
 from ebbtide.app.compare.sample import DECODE, Prompt, Sample
-from ebbtide.app.compare.statistics import bootstrap_interval, ratio_of
+from ebbtide.app.compare.statistics import bootstrap_interval, ratio_of, unsteadiness
 from ebbtide.app.slash.compare_command import race_command
 from ebbtide.engine.messages import Load
 from tests.helpers.chat_host import ask, chat_app, ready, shown
@@ -43,6 +43,11 @@ def test_ratios_are_paired() -> None:
 @pytest.mark.parametrize(("ours", "theirs"), [([1.0], []), ([0.0, 1.0], [1.0, 1.0]), ([1.0], [0.0])])
 def test_no_ratio_without_figures(ours: list[float], theirs: list[float]) -> None:
     assert ratio_of(ours, theirs) is None
+
+
+def test_unsteadiness_is_that_of_the_worst_series() -> None:
+    assert unsteadiness([[100, 110], [20, 10, 15], [0, 5], []]) == 2.0
+    assert unsteadiness([]) == 1.0
 
 
 @pytest.mark.parametrize(

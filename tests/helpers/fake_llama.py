@@ -1,7 +1,8 @@
 """A llama.cpp worker for tests: the real lines, no model. Its first argument says how it behaves.
 
-`ok`; `crash`, `abort`, `refuse`, `hang`, `mumble` at the first load; `crash-default`: only in the first
-configuration; `crash-late FILE`: the first process to reach its 6th request, noted in FILE, dies there.
+`ok`; `unsteady`: every run takes longer; `crash`, `abort`, `refuse`, `hang`, `mumble` at the load;
+`crash-default`: at the load in the first configuration only; `crash-late FILE`: the first process at its
+6th request, which is noted in FILE, dies.
 """
 
 import json
@@ -49,7 +50,12 @@ def main() -> None:
             Path(sys.argv[2]).touch()
             misbehave("crash")
         count = len(question["text"].split())
-        times = {"prefill_s": count / 100, "first_token_s": 0.4, "decode_s": (question["tokens"] - 1) / 25}
+        slower = requests if how == "unsteady" else 1
+        times = {
+            "prefill_s": slower * count / 100,
+            "first_token_s": 0.4,
+            "decode_s": (question["tokens"] - 1) / 25,
+        }
         print(json.dumps({"prompt_tokens": count, "peak_bytes": 5 << 20, **times}), flush=True)
 
 
