@@ -8,6 +8,7 @@ from textual.app import SuspendNotSupported
 from ebbtide.app.editor import edit_text, editor_command
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.picker import Choice
+from ebbtide.app.slash.compare_command import compare
 from ebbtide.app.slash.model_commands import model
 from ebbtide.app.slash.registry import Command
 from ebbtide.app.suspend import has_shell, suspend
@@ -40,6 +41,8 @@ async def fulfil(wish: Wish, screen: "ChatScreen") -> None:
             show_palette(screen)
         case "help":
             screen.show_help()
+        case "compare":
+            await compare(screen, "")
         case "models":
             await model(screen, "")
         case "resume":

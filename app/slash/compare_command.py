@@ -32,4 +32,4 @@ async def compare(screen: "ChatScreen", argument: str) -> None:
     )
 
 
-COMMANDS = [Command("compare", "how to race this model with llama.cpp", "model", compare)]
+COMMANDS = [Command("compare", "how to race this model with llama.cpp", "model", compare, key="F3")]

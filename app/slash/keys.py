@@ -22,6 +22,7 @@ KEYS = (
     ("Ctrl+P", "all commands"),
     ("F1", "this help"),
     ("F2", "memory panel: side, full, off"),
+    ("F3", "how to race this model with llama.cpp"),
     ("F4", "another model"),
     ("Mouse", "the wheel scrolls; drag selects text, Ctrl+C copies it"),
     ("Ctrl+D, Ctrl+C twice", "quit"),

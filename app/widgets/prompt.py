@@ -25,6 +25,7 @@ Wish = Literal[
     "send next",
     "palette",
     "help",
+    "compare",
     "models",
     "resume",
     "suspend",
@@ -79,6 +80,7 @@ class Prompt(TextArea):
         "ctrl+o": "wish('resume')",
         "ctrl+z": "undo_or_suspend",
         "f1": "wish('help')",
+        "f3": "wish('compare')",
         "f4": "wish('models')",
     }
     """What keys do here; those of `TextArea` (arrows, Home ...) stay as they are. The prompt takes

@@ -14,7 +14,7 @@ from ebbtide.app.compare.sample import DECODE, Prompt, Sample
 from ebbtide.app.compare.statistics import bootstrap_interval, ratio_of, unsteadiness
 from ebbtide.app.slash.compare_command import race_command
 from ebbtide.engine.messages import Load
-from tests.helpers.chat_host import ask, chat_app, ready, shown
+from tests.helpers.chat_host import ask, chat_app, press, ready, shown
 from tests.helpers.fake_engine import Script
 
 POSITIVE = st.lists(st.floats(0.01, 1000), min_size=1, max_size=9)
@@ -117,8 +117,12 @@ def test_the_command_for_another_terminal() -> None:
     assert race_command(load) == "ebbtide compare '/my models/m.gguf' --budget 40% --threads 2 --isa avx2"
 
 
-async def test_the_chat_tells_the_command() -> None:
+@pytest.mark.parametrize("by_key", [False, True])
+async def test_the_chat_tells_the_command(by_key: bool) -> None:
     async with chat_app(Script()).run_test(size=(100, 40)) as pilot:
         await ready(pilot)
-        await ask(pilot, "/compare")
+        if by_key:
+            press(pilot, "f3")
+        else:
+            await ask(pilot, "/compare")
         await shown(pilot, "ebbtide compare /models/tiny.gguf")
