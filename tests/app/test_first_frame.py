@@ -27,7 +27,7 @@ if sys.platform == "win32":
 
 from tests.helpers.terminal import Terminal
 from tests.helpers.terminal_cells import TerminalCells
-from tests.helpers.waiting import PATIENCE_S
+from tests.helpers.waiting import PATIENCE_S, wait_until
 
 SIZES = [(80, 24), (200, 60), (100, 30), (30, 18), (70, 12), (40, 10), (25, 9), (20, 5), (12, 4)]
 LATER = ("textual.widgets._markdown", "markdown_it", "pathspec", "pygments.lexers", "ebbtide.app.slash")
@@ -114,8 +114,15 @@ def test_the_terminal_shows_the_same_cells_before_and_after(
         painted = len(terminal.output)
         terminal.open()
         terminal.wait_for("loading", after=painted)
-        screen = TerminalCells(30, 100)
-        screen.feed(terminal.output)
+
+        def drawn() -> TerminalCells:
+            screen = TerminalCells(30, 100)
+            screen.feed(terminal.output)
+            return screen
+
+        # What a terminal gets at once may arrive here in parts.
+        wait_until(lambda: drawn().cells[29] == frame.cells[29], "the last row of the screen")
+        screen = drawn()
     status = screen.cells[28]
     assert "".join(cell.text for cell in status).strip() == "tiny  ◐ loading"
     assert frame.cells[:28] == screen.cells[:28] and frame.cells[29] == screen.cells[29]
