@@ -115,18 +115,20 @@ def test_the_terminal_shows_the_same_cells_before_and_after(
         terminal.open()
         terminal.wait_for("loading", after=painted)
 
-        def drawn() -> TerminalCells:
+        def is_same() -> bool:
             screen = TerminalCells(30, 100)
             screen.feed(terminal.output)
-            return screen
+            status, before = screen.cells[28], frame.cells[28]
+            return (
+                "".join(cell.text for cell in status).strip() == "tiny  ◐ loading"
+                and status[:10] == before[:10]
+                and status[18:] == before[18:]
+                and screen.cells[:28] == frame.cells[:28]
+                and screen.cells[29] == frame.cells[29]
+            )
 
         # What a terminal gets at once may arrive here in parts.
-        wait_until(lambda: drawn().cells[29] == frame.cells[29], "the last row of the screen")
-        screen = drawn()
-    status = screen.cells[28]
-    assert "".join(cell.text for cell in status).strip() == "tiny  ◐ loading"
-    assert frame.cells[:28] == screen.cells[:28] and frame.cells[29] == screen.cells[29]
-    assert frame.cells[28][:10] == status[:10] and frame.cells[28][18:] == status[18:]
+        wait_until(is_same, "the same cells")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (50, 30), (30, 18), (200, 60)])
