@@ -309,6 +309,9 @@ class ChatScreen(SelectingScreen):
     def on_prompt_quit_asked(self) -> None:
         self.leaving.leave("Ctrl+D")
 
+    def on_mouse_down(self) -> None:
+        self.did_something_else()
+
     def on_text_area_changed(self) -> None:
         self.did_something_else()
         self._drawing.typed()

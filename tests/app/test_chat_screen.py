@@ -152,6 +152,8 @@ async def test_ctrl_c_again_quits_only_if_nothing_else_was_done(
         await shown(pilot, "ready", without=["Ctrl+C again quits."])
         press(pilot, "ctrl+c")
         await shown(pilot, "Ctrl+C again quits.")
+        await pilot.mouse_down(offset=(10, 4))
+        await shown(pilot, "ready", without=["Ctrl+C again quits."])
         assert not app._exit
 
 

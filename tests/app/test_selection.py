@@ -5,7 +5,19 @@ from textual.pilot import Pilot
 
 from ebbtide.app.screens import chat
 from ebbtide.app.widgets.answer_text import AnswerText
-from tests.helpers.chat_host import answered, ask, chat_app, press, prompt_of, ready, screen_of, shown, until
+from ebbtide.app.widgets.turns import Note
+from tests.helpers.chat_host import (
+    answered,
+    ask,
+    chat_app,
+    press,
+    prompt_of,
+    ready,
+    screen_of,
+    settled,
+    shown,
+    until,
+)
 from tests.helpers.fake_engine import Script
 
 LONG = Script(answer="one two three four five", token_delay_s=0.01)
@@ -122,7 +134,10 @@ async def test_of_a_note_the_words_are_copied_without_its_sign() -> None:
         await answered(pilot, "go")
         screen_of(pilot).note("a remark")
         await shown(pilot, "a remark")
-        note = screen_of(pilot).transcript.turns[-1]
+        transcript = screen_of(pilot).transcript
+        await until(pilot, lambda: isinstance(transcript.turns[-1], Note))
+        await settled(pilot)
+        note = transcript.turns[-1]
         for x in (0, 2):
             await pilot.mouse_down(note, offset=(x, 0))
             await pilot.hover(note, offset=(40, 0))

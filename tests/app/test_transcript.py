@@ -91,15 +91,16 @@ async def test_a_turn_that_is_taken_away_while_it_is_drawn(monkeypatch: pytest.M
         await answer.draw()
 
 
-async def test_an_open_block_is_plain_text_until_it_closes() -> None:
+async def test_an_open_block_of_code_has_its_shape_before_it_closes() -> None:
     host = Host()
     async with host.run_test() as pilot:
         answer = await new_answer(pilot, host)
         await stream(pilot, answer, "```python\nx = 1\n\ny = 2")
-        assert any("```python" in line for line in host.lines())
+        open_rows = [line for line in host.lines() if "= " in line]
+        assert len(open_rows) == 2 and not any("```" in line for line in host.lines())
         assert answer.text.source == ""
         await stream(pilot, answer, "\n```\n")
-        assert not any("```" in line for line in host.lines())
+        assert [line for line in host.lines() if "= " in line] == open_rows
 
 
 async def test_the_end_is_followed_and_a_short_chat_stands_at_the_top() -> None:
