@@ -27,6 +27,10 @@ static inline __m256 emulated_to_float(__m256i a) { return _mm256_cvtepi32_ps(a)
 #undef _mm512_dpbusd_epi32
 #undef _mm512_permutexvar_epi8
 #undef _mm512_srlv_epi32
+#undef _mm512_cvtepi32_epi16
+#undef _mm512_cvtepi8_epi32
+#undef _mm512_extractf32x8_ps
+#undef _mm512_extracti64x4_epi64
 #undef _mm512_shuffle_ps
 #undef _mm512_shuffle_i32x4
 #define _mm512_dpbusd_epi32(sums, a, b) emulated_dpbusd(sums, a, b)
@@ -35,3 +39,7 @@ static inline __m256 emulated_to_float(__m256i a) { return _mm256_cvtepi32_ps(a)
 #define _mm512_srlv_epi32(x, counts) emulated_shift_right(x, counts)
 #define _mm512_shuffle_ps(a, b, choice) emulated_shuffle<choice>(a, b)
 #define _mm512_shuffle_i32x4(a, b, choice) emulated_shuffle_lanes<choice>(a, b)
+#define _mm512_cvtepi32_epi16(a) emulated_narrow(a)
+#define _mm512_cvtepi8_epi32(a) emulated_widen(a)
+#define _mm512_extractf32x8_ps(a, half) emulated_upper_half<__m256>(a)
+#define _mm512_extracti64x4_epi64(a, half) emulated_upper_half<__m256i>(a)

@@ -60,3 +60,25 @@ static inline __m512i emulated_shuffle_lanes(__m512i a, __m512i b) {
   for (int i = 0; i < 16; ++i) result.at[i] = (i < 8 ? x : y).at[4 * (kChoice >> 2 * (i / 4) & 3) + i % 4];
   return result.as<__m512i>();
 }
+static inline __m256i emulated_narrow(__m512i words) {
+  const Lanes<int32_t> x(words);
+  int16_t low[16];
+  for (int i = 0; i < 16; ++i) low[i] = static_cast<int16_t>(x.at[i]);
+  __m256i result;
+  memcpy(&result, low, sizeof result);
+  return result;
+}
+static inline __m512i emulated_widen(__m128i bytes) {
+  int8_t from[16];
+  memcpy(from, &bytes, sizeof from);
+  Lanes<int32_t> result;
+  for (int i = 0; i < 16; ++i) result.at[i] = from[i];
+  return result.as<__m512i>();
+}
+template <typename Half, typename Whole>
+static inline Half emulated_upper_half(const Whole& whole) {
+  const Lanes<uint32_t> x(whole);
+  Half result;
+  memcpy(&result, x.at + 8, sizeof result);
+  return result;
+}
