@@ -39,7 +39,7 @@ def end(state: int, least_ns: int, device: torch.device, clock: Any = card_clock
 @triton.jit(do_not_specialize=["state"])
 def begin_kernel(state: tl.int64, CLOCK: tl.constexpr):
     """One program. A pause that was too long is made up for once."""
-    at = state.to(tl.pointer_type(tl.int64))
+    at = state.to(tl.int64).to(tl.pointer_type(tl.int64))
     tl.store(at, CLOCK(at) - tl.load(at + 1))
     tl.store(at + 1, tl.zeros([], tl.int64))
 
@@ -47,7 +47,7 @@ def begin_kernel(state: tl.int64, CLOCK: tl.constexpr):
 @triton.jit(do_not_specialize=["state", "least_ns"])
 def end_kernel(state: tl.int64, least_ns: tl.int64, CLOCK: tl.constexpr):
     """One program, which looks at the clock until it is time."""
-    at = state.to(tl.pointer_type(tl.int64))
+    at = state.to(tl.int64).to(tl.pointer_type(tl.int64))
     over = tl.load(at) + least_ns
     now = CLOCK(at)
     if now < over:

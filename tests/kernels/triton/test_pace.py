@@ -1,5 +1,7 @@
 """Pauses behind copies, by a clock of the test's: never too early, and no error is added to another."""
 
+import ctypes
+
 import numpy as np
 import pytest
 import torch
@@ -65,3 +67,19 @@ def test_more_than_32_bits() -> None:
     queue = Queue(look_ns=1 << 34)
     queue.copy(0, 1 << 36)
     assert 1 << 36 <= queue.now_ns <= (1 << 36) + (2 << 34)
+
+
+def test_a_state_at_a_low_address() -> None:
+    """Where the numbers of addresses fit 32 bits, Triton's interpreter takes them for such."""
+    private, anonymous, below_2_gib = 0x02, 0x20, 0x40
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    address = libc.mmap(None, STATE_BYTES, 1 | 2, private | anonymous | below_2_gib, -1, 0)
+    assert 0 < address < 1 << 31
+    queue = Queue()
+    memory = (ctypes.c_int64 * len(queue.state)).from_address(address)
+    memory[:] = queue.state.tolist()
+    queue.state = np.ctypeslib.as_array(memory)
+    queue.copy(400, 1000)
+    assert 1000 <= queue.now_ns <= 1002
