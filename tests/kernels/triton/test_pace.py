@@ -80,6 +80,6 @@ def test_a_state_at_a_low_address() -> None:
     queue = Queue()
     memory = (ctypes.c_int64 * len(queue.state)).from_address(address)
     memory[:] = queue.state.tolist()
-    queue.state = np.ctypeslib.as_array(memory)
+    queue.state = np.frombuffer(memory, np.int64)
     queue.copy(400, 1000)
     assert 1000 <= queue.now_ns <= 1002
