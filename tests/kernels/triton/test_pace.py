@@ -78,8 +78,8 @@ def test_a_state_at_a_low_address() -> None:
     address = libc.mmap(None, STATE_BYTES, 1 | 2, private | anonymous | below_2_gib, -1, 0)
     assert 0 < address < 1 << 31
     queue = Queue()
-    memory = (ctypes.c_int64 * len(queue.state)).from_address(address)
-    memory[:] = queue.state.tolist()
-    queue.state = np.frombuffer(memory, np.int64)
+    memory = np.ctypeslib.as_array((ctypes.c_int64 * len(queue.state)).from_address(address))
+    memory[:] = queue.state
+    queue.state = memory
     queue.copy(400, 1000)
     assert 1000 <= queue.now_ns <= 1002
