@@ -37,6 +37,11 @@ MAX_HEADS = 8
 BODY_QUERIES = 8
 
 
+def most_registers(arch: int, *, may_seal: bool) -> int | None:
+    """For a thread, where the assembler has to be told: by itself it aims at 168 and spills on sm_75."""
+    return 255 if may_seal and arch == 75 else None
+
+
 def attention_floats(rows: int, heads: int, context: int, *, may_seal: bool = False) -> int:
     """Floats of scratch for a call with `rows` rows and positions below `context`."""
     record: int = RECORD.value
@@ -96,6 +101,10 @@ def attention(
         "num_warps": WARPS,
         "enable_fp_fusion": False,
     }
+    if q.is_cuda:
+        major, minor = torch.cuda.get_device_capability(q.device)
+        if registers := most_registers(10 * major + minor, may_seal=may_seal):
+            constants["maxnreg"] = registers
     if not is_few:
         tile = 1 if pages_step else max(1, BODY_QUERIES // heads_together)
         body_kernel[(triton.cdiv(rows, tile), heads // heads_together)](

@@ -183,6 +183,7 @@ def compiled(case: Case, arch: int) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
+    from ebbtide.kernels.triton.attention import most_registers
     from ebbtide.kernels.triton.views import View
 
     signature: dict[str, Any] = {}
@@ -200,7 +201,8 @@ def compiled(case: Case, arch: int) -> Any:
                 aligned.append((place,))
     attributes = {path: [["tt.divisibility", 16]] for path in aligned}
     source = ASTSource(case.kernel, signature, case.constants, attributes)
-    options = {"num_warps": case.warps, "enable_fp_fusion": False}
+    registers = most_registers(arch, may_seal=case.constants.get("MAY_SEAL", False))
+    options = {"num_warps": case.warps, "maxnreg": registers, "enable_fp_fusion": False}
     return triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
 
 
