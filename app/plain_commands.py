@@ -9,6 +9,7 @@ from ebbtide.app.budget_wish import bytes_of, needs_pack, refuse_unworkable, wor
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_text import HELP
 from ebbtide.app.console import note
+from ebbtide.app.context_wish import context_now, wanted_context
 from ebbtide.app.options import is_size
 from ebbtide.app.slash.registry import nearest_of, no_such_command, parts_of
 from ebbtide.engine.errors import UsageError
@@ -71,19 +72,12 @@ class PlainCommands:
         self._session.reload(msgspec.structs.replace(load, budget=wish))
 
     def _ctx(self, tokens: str) -> None:
-        load, loaded = self._session.load, self._session.loaded
-        digits, longest = tokens.replace(",", ""), loaded.model_ctx if loaded is not None else 0
+        loaded = self._session.loaded
         if not tokens:
-            now = f"The context is {loaded.ctx:,} tokens" if loaded is not None else "No model is loaded"
-            note(f"{now}. Change it with: /ctx 8192")
-        elif not digits.isascii() or not digits.isdecimal():
-            raise UsageError(f"{tokens!r} is not a number of tokens", hint="Write a number, as in /ctx 8192.")
-        elif 0 < longest < int(digits):
-            raise UsageError(
-                f"This model's context is {longest:,} tokens at most.", hint=f"Write /ctx {longest} or less."
-            )
-        else:
-            self._session.reload(msgspec.structs.replace(load, ctx=int(digits)))
+            note(context_now(loaded))
+            return
+        wanted = wanted_context(tokens, loaded)
+        self._session.reload(msgspec.structs.replace(self._session.load, ctx=wanted))
 
     def _model(self, name: str) -> None:
         if not name:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ebbtide.app.context_wish import context_now, wanted_context
 from ebbtide.app.options import is_size
 from ebbtide.app.presets import EXAMPLE, describe_preset
 from ebbtide.app.safe_text import safe_line
@@ -77,21 +78,12 @@ def offer_pack(screen: "ChatScreen", wanted: Load, said: str, pack_bytes: int) -
 
 async def ctx(screen: "ChatScreen", argument: str) -> None:
     """Load the model again with another context; the chat stays."""
-    loaded, load = screen.session.loaded, screen.session.load
-    longest = loaded.model_ctx if loaded is not None else 0
+    loaded = screen.session.loaded
     if not argument:
-        now = f"The context is {loaded.ctx:,} tokens" if loaded is not None else "No model is loaded"
-        most = f", of {longest:,} that the model can have" if longest else ""
-        screen.note(f"{now}{most}. Change it with: /ctx 8192", passing=True)
+        screen.note(context_now(loaded), passing=True)
         return
-    digits = argument.replace(",", "")
-    if not digits.isascii() or not digits.isdecimal():
-        raise UsageError(f"{argument!r} is not a number of tokens", hint="Write a number, such as /ctx 8192.")
-    if longest and int(digits) > longest:
-        raise UsageError(
-            f"This model's context is {longest:,} tokens at most.", hint=f"Write /ctx {longest} or less."
-        )
-    await screen.changes.reload(msgspec.structs.replace(load, ctx=int(digits)))
+    wanted = wanted_context(argument, loaded)
+    await screen.changes.reload(msgspec.structs.replace(screen.session.load, ctx=wanted))
 
 
 async def pack(screen: "ChatScreen", argument: str) -> None:

@@ -71,7 +71,7 @@ def test_download_mb(line: str, expected: tuple[str, float] | None) -> None:
         ("Building editable for ebbtide (pyproject.toml): started", "building ebbtide"),
         ("Installing collected packages: click, numpy", "unpacking 2 packages"),
         ("Installing collected packages: click", "unpacking 1 package"),
-        ("Looking in indexes: https://index.example/simple", ""),
+        ("Looking in indexes: https://index.example", ""),
         ("", ""),
     ],
 )
