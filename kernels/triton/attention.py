@@ -101,7 +101,7 @@ def attention(
         "num_warps": WARPS,
         "enable_fp_fusion": False,
     }
-    if q.is_cuda:
+    if may_seal and q.is_cuda:
         major, minor = torch.cuda.get_device_capability(q.device)
         if registers := most_registers(10 * major + minor, may_seal=may_seal):
             constants["maxnreg"] = registers
