@@ -13,7 +13,6 @@ from ebbtide.engine.errors import ContextError, UsageError
 from ebbtide.engine.memory.provenance import Lane, Provenance
 from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.request import Request
-from ebbtide.engine.room import CHUNK_TOKENS
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.stop import StopFilter
 from ebbtide.engine.telemetry import RateLimit, RequestClock
@@ -154,8 +153,8 @@ class Answerer:
 
     def _prefill(self) -> None:
         request, began = self._request, time.perf_counter()
-        start = request.sequence.length
-        end = min(request.prompt_tokens, (start // CHUNK_TOKENS + 1) * CHUNK_TOKENS)
+        start, chunk = request.sequence.length, self._runtime.chunk_tokens
+        end = min(request.prompt_tokens, (start // chunk + 1) * chunk)
         rows = self._run(request.ids[start:end], Lane.PREFILL)
         if end == request.prompt_tokens:
             self._next_token(rows[-1:])

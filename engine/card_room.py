@@ -33,6 +33,7 @@ class CardRoom:
     """See `Room`."""
 
     threads = 0
+    chunks: tuple[int, ...] = (CHUNK_TOKENS,)
 
     def __init__(self, place: Place) -> None:
         self._place, self._ring_notice = place, ""
@@ -47,14 +48,14 @@ class CardRoom:
         """See `Room.notices`."""
         return tuple(notice for notice in (self._place.notice, self._ring_notice) if notice)
 
-    def transient_bytes(self, source: WeightSource) -> int:
+    def transient_bytes(self, source: WeightSource, chunk: int) -> int:
         """See `Room.transient_bytes`: also tables, the staging ring, and what the driver has for itself."""
         spec = source.spec
         layouts = list(_expert_layouts(source).values())
         tables = sum(mirror_bytes(layout, spec.experts) for layout in layouts)
         blocks = -(-spec.context // kv_tokens(source))
-        inputs = 8 * CHUNK_TOKENS + 4 * LOGIT_ROWS * spec.vocab + 8 * spec.layers * blocks
-        work = workspace_bytes(workspace_shape(spec, spec.context)) + Rows(spec, CHUNK_TOKENS).nbytes
+        inputs = 8 * chunk + 4 * LOGIT_ROWS * spec.vocab + 8 * spec.layers * blocks
+        work = workspace_bytes(workspace_shape(spec, spec.context, chunk)) + Rows(spec, chunk).nbytes
         # Small tensors share pieces; each leaves less than a small tensor's size of one unused.
         rounding = 4 * PIECE_BYTES + spec.layers * SHARED_BYTES
         return tables + inputs + work + rounding + _ring_bytes(layouts) + self._place.overhead_bytes
@@ -86,11 +87,17 @@ class CardRoom:
         return UploadMover(HostTier(source, size, self.host_bytes), ring, self._place.lanes)
 
     def forward(
-        self, spec: ModelSpec, weights: DenseWeights, pager: Pager | None, kv: KvLayout, context: int
+        self,
+        spec: ModelSpec,
+        weights: DenseWeights,
+        pager: Pager | None,
+        kv: KvLayout,
+        context: int,
+        chunk: int,
     ) -> CardForward:
         """See `Room.forward`."""
         place = self._place
-        ops = CardOps(workspace_shape(spec, spec.context), place.tensors.empty, place.side.stream)
+        ops = CardOps(workspace_shape(spec, spec.context, chunk), place.tensors.empty, place.side.stream)
         for layer in range(spec.layers if pager is not None else 0):
             assert pager is not None
             ops.adopt(pager.gate_up(layer))
@@ -101,7 +108,7 @@ class CardRoom:
             weights,
             pager,
             place.tensors,
-            rows=CHUNK_TOKENS,
+            rows=chunk,
             logit_rows=LOGIT_ROWS,
             context=context,
             blocks=-(-context // kv.tokens),

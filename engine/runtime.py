@@ -60,6 +60,8 @@ class Runtime:
     source: WeightSource
     notices: tuple[str, ...]
     load_s: float
+    chunk_tokens: int
+    """Prefill chunks end at multiples of it."""
     pack_below_bytes: int = 0
     """See `OpenModel.pack_below_bytes`."""
 
@@ -270,7 +272,7 @@ def _build(
     undo.callback(fast.close)
     total = source.static_bytes
     weights = load_dense(spec, source, lambda done: progress("Loading", done, total), room.home)
-    forward = room.forward(spec, weights, fast.pager, kv, plan.ctx)
+    forward = room.forward(spec, weights, fast.pager, kv, plan.ctx, model.chunk_tokens)
     return Runtime(
         name=spec.name or Path(command.path).stem,
         spec=spec,
@@ -293,6 +295,7 @@ def _build(
             *template.notices,
         ),
         load_s=time.perf_counter() - began,
+        chunk_tokens=model.chunk_tokens,
         pack_below_bytes=model.pack_below_bytes,
     )
 

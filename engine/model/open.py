@@ -9,8 +9,9 @@ from typing import Protocol
 from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.gguf import GgufFile, open_gguf
 from ebbtide.engine.memory.budget import parse_budget
+from ebbtide.engine.memory.chunks import plan_chunks
 from ebbtide.engine.memory.page_size import PageSize, choose, evaluate, layouts_of
-from ebbtide.engine.memory.plan import MemoryPlan, Needs, make_plan
+from ebbtide.engine.memory.plan import MemoryPlan, Needs
 from ebbtide.engine.messages import Load
 from ebbtide.engine.model.rope import rope_table_bytes
 from ebbtide.engine.model.spec import ModelSpec
@@ -37,7 +38,10 @@ class Place(Protocol):
     @property
     def host_bytes(self) -> int: ...
 
-    def transient_bytes(self, source: WeightSource) -> int: ...
+    @property
+    def chunks(self) -> tuple[int, ...]: ...
+
+    def transient_bytes(self, source: WeightSource, chunk: int) -> int: ...
 
     def available_bytes(self) -> int: ...
 
@@ -58,6 +62,8 @@ class OpenModel:
     page: PageSize
     plan: MemoryPlan
     notices: tuple[str, ...]
+    chunk_tokens: int
+    """Of the prefill."""
     pack_below_bytes: int = 0
     """A smaller budget would need a pack, which is not there; 0 = none would."""
 
@@ -104,7 +110,7 @@ def open_model(command: Load, place: Place, progress: Progress) -> OpenModel:
         return _planned(pack, command, place)
     if model.plan.expert_bytes <= place.host_bytes:
         return model
-    if model.plan.expert_pages + model.plan.kv_floor_pages > model.plan.total_pages:
+    if not model.plan.is_whole:
         plain.close()
         raise _pack_needed(model.plan, path, why_not)
     return replace(model, pack_below_bytes=model.plan.base_bytes + model.plan.expert_bytes)
@@ -173,9 +179,10 @@ def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
         source.expert_layout(layer, "gate_up").page_count + source.expert_layout(layer, "down").page_count
         for layer in range(spec.layers if spec.experts else 0)
     )
+    chunks = [(chunk, place.transient_bytes(source, chunk)) for chunk in place.chunks]
     needs = Needs(
         static_bytes=source.static_bytes + rope_table_bytes(spec, command.ctx or spec.context),
-        transient_bytes=place.transient_bytes(source),
+        transient_bytes=chunks[0][1],
         page_bytes=page.page_bytes,
         layers=spec.layers,
         tokens_per_page=page.tokens,
@@ -183,7 +190,8 @@ def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
         expert_pages=expert_pages,
         experts=spec.experts,
     )
-    plan = make_plan(
+    chunk, plan = plan_chunks(
+        chunks,
         needs,
         parse_budget(command.budget),
         ctx=command.ctx,
@@ -191,7 +199,7 @@ def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
         whole_bytes=place.whole_bytes(),
     )
     reason = (page.reason,) if page.reason else ()
-    return OpenModel(source, page, plan, (*plan.notices, *reason))
+    return OpenModel(source, page, plan, (*plan.notices, *reason), chunk)
 
 
 def _page(source: WeightSource) -> PageSize:

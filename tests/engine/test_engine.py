@@ -12,6 +12,7 @@ from ebbtide.app.budget_wish import bytes_of
 from ebbtide.engine import messages as m
 from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.memory.provenance import Lane
+from ebbtide.engine.room import CHUNK_TOKENS, LONG_CHUNK_TOKENS, HostRoom
 from ebbtide.engine.runtime import Runtime, usable_threads
 from ebbtide.engine.scoring import teacher_forced
 from ebbtide.engine.weights.pack_index import bank_tensor
@@ -66,6 +67,35 @@ def test_same_tokens_at_every_budget_and_thread_count(mixtral: Path, sampling: m
     tokens = [tuple(finished.token_ids) for finished in outcomes.values()]
     assert len(set(tokens)) == 1 and len(tokens[0]) == 24
     assert outcomes["20%", 2].memory.expert_hit_rate < outcomes["100%", 2].memory.expert_hit_rate
+
+
+def test_long_chunks_give_the_bits_of_short_ones(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_tiny(folder / "long.gguf", "mixtral", context=1024)
+    outcomes = []
+    for chunk in (CHUNK_TOKENS, LONG_CHUNK_TOKENS):
+        monkeypatch.setattr(HostRoom, "chunks", (chunk,))
+        outcomes.append(prompt_logits(path, 700))
+    short, long = outcomes
+    assert len(short) == 700 and (short == long).all()
+
+
+def prompt_logits(path: Path, tokens: int) -> np.ndarray[Any, Any]:
+    runtime = Runtime.load(load(path, ctx=1024), lambda *_: None)
+    assert (runtime.chunk_tokens,) == HostRoom.chunks
+    ids = runtime.tokenizer.encode(TEXT * 8, add_bos=False, parse_special=False)[:tokens]
+    rows: list[np.ndarray[Any, Any]] = []
+    teacher_forced(runtime, ids, Lane.PREFILL, lambda: False, lambda _, logits: rows.append(logits.copy()))
+    runtime.close()
+    return np.concatenate(rows)
+
+
+def test_chunks_are_long_where_memory_is_ample(folder: Path) -> None:
+    sizes: dict[str, Any] = {"layers": 2, "experts": 64, "d_ff": 1024, "d_model": 512}
+    path = write_tiny(folder / "ample.gguf", "mixtral", **sizes)
+    for budget, chunk in (("auto", LONG_CHUNK_TOKENS), ("0%", CHUNK_TOKENS)):
+        runtime = Runtime.load(load(path, budget=budget), lambda *_: None)
+        assert runtime.chunk_tokens == chunk
+        runtime.close()
 
 
 @pytest.mark.parametrize("layers_seen", [0, 1, 4, 20])
