@@ -60,7 +60,7 @@ class Decoder:
 
 
 def active_bytes(path: Path) -> int:
-    """Weights that a token reads: neither the embedding (one row of it) nor experts that it is not sent to."""
+    """Weights that a token reads: without the embedding (one row of it) and experts it is not sent to."""
     file = open_gguf(path)
     total = 0
     for name, tensor in file.tensors.items():
