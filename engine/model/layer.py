@@ -81,7 +81,8 @@ class LayerPass:
         q, k, v = rows.qkv[:, : spec.heads], rows.qkv[:, spec.heads : keys], rows.qkv[:, keys:]
         for heads, weight in ((q, layer.q_norm), (k, layer.k_norm)):
             if weight is not None:
-                self.norm_heads(heads, weight)
+                # A weight for a whole row (OLMoE) norms it as if it were one head.
+                self.norm_heads(heads.reshape(len(heads), -1, len(weight)), weight)
         # Queries and keys lie side by side and turn alike: one call.
         ops.rope(rows.qkv[:, :keys], self.cos, self.sin, self.positions, spec.rope_interleaved)
         ops.kv_write(k, v, self.positions, blocks, kv.layout, kv.pages)
@@ -89,14 +90,14 @@ class LayerPass:
         ops.linear(rows.attended, layer.attn_out, rows.x, accumulate=True)
 
     def norm_heads(self, heads: F32, weight: F32) -> None:
-        """Norm every head of heads[M, H, d] in place. The kernel wants dense rows: one token's are, those of
-        several go by way of a buffer.
+        """Norm every head of heads[M, H, d], a view, by weight[d] in place. The kernel wants dense rows: one
+        token's are, those of several go by way of a buffer.
         """
         eps = self.spec.norm_eps
         if len(heads) == 1:
             self.ops.rmsnorm(heads[0], weight, eps, heads[0])
             return
-        dense = self.rows.head_rows.reshape(-1, self.spec.head_dim)[: heads.shape[0] * heads.shape[1]]
+        dense = self.rows.head_rows.reshape(-1, len(weight))[: heads.shape[0] * heads.shape[1]]
         dense.reshape(heads.shape)[:] = heads
         self.ops.rmsnorm(dense, weight, eps, dense)
         heads[:] = dense.reshape(heads.shape)

@@ -8,6 +8,7 @@ from ebbtide.engine.gguf import GgufFile
 
 _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "attention.causal": (True,),
+    "attention.clamp_kqv": (0.0,),
     "expert_gating_func": (0, 1),
     "expert_group_count": (0, 1),
     "expert_weights_scale": (0.0, 1.0),

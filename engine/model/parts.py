@@ -24,9 +24,10 @@ def map_attention(tensors: Mapper, spec: ModelSpec, layer: int) -> None:
     if spec.qkv_bias:
         names = [f"{blk}.attn_{part}.bias" for part in sizes]
         tensors.vector(f"{blk}.qkv_bias", names, *((rows,) for rows in sizes.values()))
-    if spec.qk_norm:
-        tensors.vector(f"{blk}.q_norm", [f"{blk}.attn_q_norm.weight"], (spec.head_dim,))
-        tensors.vector(f"{blk}.k_norm", [f"{blk}.attn_k_norm.weight"], (spec.head_dim,))
+    if spec.qk_norm != "none":
+        for part in ("q", "k"):
+            normed = spec.head_dim if spec.qk_norm == "head" else sizes[part]
+            tensors.vector(f"{blk}.{part}_norm", [f"{blk}.attn_{part}_norm.weight"], (normed,))
     tensors.block(f"{blk}.attn_out", tensors.matrix(f"{blk}.attn_output.weight", spec.d_model, q_rows))
 
 

@@ -19,11 +19,12 @@ class Rows:
 
     def __init__(self, spec: ModelSpec, rows: int, zeros: Zeros = np.zeros) -> None:
         heads = spec.heads + 2 * spec.kv_heads
+        normed = 0 if spec.qk_norm == "none" else spec.heads
         glu = max(spec.d_ff if spec.dense_ffn else 0, spec.shared_d_ff)
         self.x: F32 = zeros((rows, spec.d_model), np.float32)
         self.normed: F32 = zeros((rows, spec.d_model), np.float32)
         self.qkv: F32 = zeros((rows, heads, spec.head_dim), np.float32)
-        self.head_rows: F32 = zeros((rows, spec.heads if spec.qk_norm else 0, spec.head_dim), np.float32)
+        self.head_rows: F32 = zeros((rows, normed, spec.head_dim), np.float32)
         self.attended: F32 = zeros((rows, spec.heads * spec.head_dim), np.float32)
         self.gate_up: F32 = zeros((rows, 2 * glu), np.float32)
         self.glu: F32 = zeros((rows, glu), np.float32)

@@ -42,8 +42,8 @@ class ModelSpec:
     tied_head: bool = False
     """The embedding is also the output matrix."""
     qkv_bias: bool = False
-    qk_norm: bool = False
-    """Queries and keys are normed per head before rotation."""
+    qk_norm: Literal["none", "head", "row"] = "none"
+    """Before rotation, queries and keys are normed: each head, or all heads of a token as one row."""
     type_bytes: dict[str, int] = field(default_factory=dict)
     """Bytes of the file per GGUF type of its tensors."""
 

@@ -21,7 +21,7 @@ SAME = (
 )
 
 
-@pytest.mark.parametrize("family", ["mixtral", "qwen2moe", "qwen3moe"])
+@pytest.mark.parametrize("family", ["mixtral", "olmoe", "qwen2moe", "qwen3moe"])
 def test_a_pack_is_described_as_its_model(tmp_path: Path, family: Family) -> None:
     model = write_tiny(tmp_path / "m.gguf", family)
     pack = write_pack(model, tmp_path / "p.gguf", page_bytes=4096)

@@ -51,11 +51,11 @@ def logits(runtime: Runtime, lane: Lane) -> np.ndarray[Any, Any]:
     return np.concatenate(found)
 
 
-@pytest.mark.parametrize("family", ["llama", "mixtral", "qwen2moe", "qwen3moe"])
+@pytest.mark.parametrize("family", ["llama", "mixtral", "olmoe", "qwen2moe", "qwen3moe"])
 def test_logits_follow_the_float_reference_in_both_lanes(
     tmp_path: Path, card: HostCard, family: Family
 ) -> None:
-    runtime = loaded(tmp_path, family, layers=2 if family == "qwen3moe" else 1)
+    runtime = loaded(tmp_path, family, layers=2 if family in ("olmoe", "qwen3moe") else 1)
     prefill, decode = (logits(runtime, lane) for lane in (Lane.PREFILL, Lane.DECODE))
     assert runtime.loaded().isa == "sm_86" and runtime.room.threads == 0
     runtime.close()

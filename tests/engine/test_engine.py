@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -16,11 +16,13 @@ from ebbtide.engine.room import CHUNK_TOKENS, LONG_CHUNK_TOKENS, HostRoom
 from ebbtide.engine.runtime import Runtime, usable_threads
 from ebbtide.engine.scoring import teacher_forced
 from ebbtide.engine.weights.pack_index import bank_tensor
+from tests.helpers.attention_kernels import isas
 from tests.helpers.float_reference import FloatReference
 from tests.helpers.in_process import TEXT, generate, load, of, run
 from tests.helpers.tiny_models import Family, write_tiny
 
-FAMILIES: list[Family] = ["llama", "mixtral", "qwen2moe", "qwen3moe"]
+LANES: tuple[Literal["prefill", "decode"], ...] = ("prefill", "decode")
+FAMILIES: list[Family] = ["llama", "mixtral", "olmoe", "qwen2moe", "qwen3moe"]
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +30,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
 
 
+# Wide enough that one expert is several pages and a third of the budget is a real shortage.
+WIDE: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
+
+
 @pytest.fixture(scope="module")
 def mixtral(folder: Path) -> Path:
-    # Wide enough that one expert is several pages and a third of the budget is a real shortage.
-    sizes: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
-    return write_tiny(folder / "mixtral.gguf", "mixtral", **sizes)
+    return write_tiny(folder / "mixtral.gguf", "mixtral", **WIDE)
+
+
+@pytest.fixture(scope="module")
+def olmoe(folder: Path) -> Path:
+    return write_tiny(folder / "olmoe.gguf", "olmoe", seed=1, **WIDE)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -57,10 +66,13 @@ def test_logits_follow_the_float_reference(folder: Path, family: Family, quant: 
 
 
 @pytest.mark.parametrize("sampling", [m.Sampling(), m.Sampling(temperature=0.9, seed=11)])
-def test_same_tokens_at_every_budget_and_thread_count(mixtral: Path, sampling: m.Sampling) -> None:
-    outcomes = {}
+@pytest.mark.parametrize("family", ["mixtral", "olmoe"])
+def test_same_tokens_at_every_budget_and_thread_count(
+    family: str, sampling: m.Sampling, request: pytest.FixtureRequest
+) -> None:
+    model, outcomes = request.getfixturevalue(family), {}
     for budget, threads in (("100%", 2), ("60%", 1), ("20%", 2), ("100%", 1), ("20%", 3)):
-        events = run(load(mixtral, budget=budget, threads=threads), generate(sampling=sampling))
+        events = run(load(model, budget=budget, threads=threads), generate(sampling=sampling))
         finished = of(events, m.Finished)[0]
         assert finished.memory.peak_bytes <= finished.memory.budget_bytes
         outcomes[budget, threads] = finished
@@ -96,6 +108,16 @@ def test_chunks_are_long_where_memory_is_ample(folder: Path) -> None:
         runtime = Runtime.load(load(path, budget=budget), lambda *_: None)
         assert runtime.chunk_tokens == chunk
         runtime.close()
+
+
+@pytest.mark.parametrize("isa", isas())
+def test_prompt_and_tokens_have_the_same_bits_on_every_processor(olmoe: Path, isa: str) -> None:
+    command = load(olmoe, budget="20%", isa=isa)
+    prompt, tokens = (of(run(command, m.Score(1, TEXT, lane=lane)), m.Scored)[0] for lane in LANES)
+    assert prompt.logprobs == tokens.logprobs and prompt.top1 == tokens.top1
+    (answer,) = of(run(command, generate(max_tokens=8)), m.Finished)
+    (whole,) = of(run(load(olmoe, isa=isa), generate(max_tokens=8)), m.Finished)
+    assert answer.token_ids == whole.token_ids and len(whole.token_ids) == 8
 
 
 @pytest.mark.parametrize("layers_seen", [0, 1, 4, 20])

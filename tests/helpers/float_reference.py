@@ -15,8 +15,8 @@ Tensor = torch.Tensor
 
 
 class FloatReference:
-    """`logits(ids)` gives f32[len(ids), vocabulary] for llama (dense and experts), qwen2moe and qwen3moe
-    files. `bf16_kv`: keys and values are rounded as a cache of that format rounds them.
+    """`logits(ids)` gives f32[len(ids), vocabulary] for llama (dense and experts), olmoe, qwen2moe and
+    qwen3moe files. `bf16_kv`: keys and values are rounded as a cache of that format rounds them.
     """
 
     def __init__(self, path: Path, *, bf16_kv: bool = False) -> None:
@@ -58,8 +58,11 @@ class FloatReference:
         for part, count in (("q", heads), ("k", kv_heads), ("v", kv_heads)):
             y = x @ self.tensors[f"{at}attn_{part}.weight"].T
             bias = self.tensors.get(f"{at}attn_{part}.bias")
-            y = (y if bias is None else y + bias).view(x.shape[0], count, -1)
-            if f"{at}attn_{part}_norm.weight" in self.tensors:
+            y = y if bias is None else y + bias
+            if self.arch == "olmoe" and part != "v":
+                y = self.norm(y, f"{at}attn_{part}_norm.weight")
+            y = y.view(x.shape[0], count, -1)
+            if self.arch == "qwen3moe" and part != "v":
                 y = self.norm(y, f"{at}attn_{part}_norm.weight")
             parts.append(y if part == "v" else self.rope(y))
         q, k, v = (part.transpose(0, 1) for part in parts)
@@ -82,7 +85,7 @@ class FloatReference:
     def experts(self, x: Tensor, at: str) -> Tensor:
         shares = (x @ self.tensors[f"{at}ffn_gate_inp.weight"].T).softmax(-1)
         gates, chosen = shares.topk(self.key("expert_used_count"), -1)
-        if self.arch != "qwen2moe":
+        if self.arch not in ("qwen2moe", "olmoe"):
             gates = gates / gates.sum(-1, keepdim=True)
         out = torch.zeros_like(x)
         for expert in range(self.key("expert_count")):

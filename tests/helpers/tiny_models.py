@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.helpers.random_blocks import random_matrix
 from tests.helpers.tiny_vocab import CHATML, CONTROLS, tiny_vocab
 
-Family = Literal["llama", "mixtral", "qwen2moe", "qwen3moe"]
+Family = Literal["llama", "mixtral", "olmoe", "qwen2moe", "qwen3moe"]
 """`llama` is dense, `mixtral` the llama architecture with experts."""
 Tensor = tuple[str, tuple[int, ...], float]
 """Name, shape in rows-first order, standard deviation of the weights (0: an F32 vector, values near one)."""
@@ -23,7 +23,8 @@ Tensor = tuple[str, tuple[int, ...], float]
 class TinyShape:
     """Dimensions of a tiny model. K-quants need multiples of 256 in d_model, d_ff and heads * head_dim.
 
-    llama.cpp takes qwen2moe only with heads * head_dim = d_model, and no legacy experts at all.
+    llama.cpp takes qwen2moe and olmoe only with heads * head_dim = d_model, olmoe only with as many key heads
+    as heads, and no legacy experts at all.
     """
 
     layers: int = 2
@@ -153,8 +154,14 @@ def tensors_of(
         if family == "llama":
             yield from _ffn(blk, "", (sizes.d_ff, d_model))
             continue
-        yield f"{blk}.ffn_gate_inp.weight", (sizes.experts, d_model), 1.0
-        d_ff = sizes.d_ff if family == "mixtral" else sizes.expert_d_ff
+        # Gates that are not normalised show in the logits only where they do not sum to one anyway.
+        is_normalised = family in ("mixtral", "qwen3moe")
+        yield (
+            f"{blk}.ffn_gate_inp.weight",
+            (sizes.experts, d_model),
+            1.0 if is_normalised else 2 / np.sqrt(d_model),
+        )
+        d_ff = sizes.expert_d_ff if family.startswith("qwen") else sizes.d_ff
         if legacy_experts:
             for expert in range(sizes.experts):
                 yield from _ffn(blk, f".{expert}", (d_ff, d_model))
@@ -175,6 +182,9 @@ def _attention(blk: str, family: Family, sizes: TinyShape) -> Iterator[Tensor]:
     if family == "qwen3moe":
         yield f"{blk}.attn_q_norm.weight", (sizes.head_dim,), 0.0
         yield f"{blk}.attn_k_norm.weight", (sizes.head_dim,), 0.0
+    if family == "olmoe":
+        yield f"{blk}.attn_q_norm.weight", (q_rows,), 0.0
+        yield f"{blk}.attn_k_norm.weight", (kv_rows,), 0.0
     yield f"{blk}.attn_output.weight", (d_model, q_rows), 1 / np.sqrt(q_rows)
 
 

@@ -11,7 +11,7 @@ from ebbtide.engine.model.families import map_model, spec_from_gguf
 from ebbtide.engine.model.mapping import ModelMap
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.source import distinct_blocks, expert_shapes
-from tests.helpers.tiny_models import Family, write_tiny
+from tests.helpers.tiny_models import Family, TinyShape, metadata_of, write_tiny
 
 
 def read(path: Path, family: Family, **options: Any) -> tuple[GgufFile, ModelSpec, ModelMap]:
@@ -26,7 +26,7 @@ def test_dense_llama(tmp_path: Path) -> None:
     assert (spec.heads, spec.kv_heads, spec.head_dim, spec.d_ff) == (4, 1, 48, 160)
     assert (spec.rope_dim, spec.rope_base, spec.rope_interleaved) == (48, 10000.0, True)
     assert (spec.vocab, spec.context) == (275, 512) and spec.norm_eps == pytest.approx(1e-5)
-    assert (spec.tied_head, spec.qkv_bias, spec.qk_norm, spec.rope_factors) == (False, False, False, False)
+    assert (spec.tied_head, spec.qkv_bias, spec.qk_norm, spec.rope_factors) == (False, False, "none", False)
     assert [part.rows for part in weights.dense["blk.2.qkv"]] == [192, 48, 48]
     assert [part.rows for part in weights.dense["blk.2.gate_up"]] == [160, 160]
     assert "head" in weights.dense and not weights.experts
@@ -54,7 +54,7 @@ def test_legacy_experts_lie_in_tensors_of_their_own(tmp_path: Path) -> None:
 
 def test_qwen2moe_has_biases_and_a_shared_expert(tmp_path: Path) -> None:
     _, spec, weights = read(tmp_path, "qwen2moe", shared_d_ff=192, expert_d_ff=64)
-    assert (spec.qkv_bias, spec.qk_norm) == (True, False)
+    assert (spec.qkv_bias, spec.qk_norm) == (True, "none")
     assert (spec.rope_interleaved, spec.normalise_top_k) == (False, False)
     assert (spec.shared_d_ff, spec.expert_d_ff) == (192, 64)
     biases = [tensor.name[-6:] for tensor in weights.vectors["blk.0.qkv_bias"]]
@@ -72,10 +72,19 @@ def test_qwen2moe_without_its_own_widths_takes_them_from_d_ff(tmp_path: Path) ->
 
 def test_qwen3moe_norms_queries_and_keys(tmp_path: Path) -> None:
     _, spec, weights = read(tmp_path, "qwen3moe", head_dim=64)
-    assert (spec.qk_norm, spec.qkv_bias) == (True, False)
+    assert (spec.qk_norm, spec.qkv_bias) == ("head", False)
     assert (spec.rope_interleaved, spec.normalise_top_k) == (False, True)
     assert spec.heads * spec.head_dim != spec.d_model
     assert weights.vectors["blk.1.k_norm"][0].shape == (64,)
+
+
+def test_olmoe_norms_whole_rows_of_queries_and_keys(tmp_path: Path) -> None:
+    _, spec, weights = read(tmp_path, "olmoe", experts=6, top_k=3, d_ff=64, heads=4, kv_heads=2, head_dim=48)
+    assert (spec.architecture, spec.experts, spec.top_k, spec.expert_d_ff) == ("olmoe", 6, 3, 64)
+    assert (spec.qk_norm, spec.qkv_bias, spec.shared_d_ff, spec.d_ff) == ("row", False, 0, 0)
+    assert (spec.rope_interleaved, spec.normalise_top_k) == (False, False)
+    norms = [weights.vectors[f"blk.1.{part}_norm"][0].shape for part in ("q", "k")]
+    assert norms == [(4 * 48,), (2 * 48,)]
 
 
 def test_tied_head_and_rotation_factors(tmp_path: Path) -> None:
@@ -151,6 +160,12 @@ REFUSED: dict[str, tuple[Family, dict[str, Any], str]] = {
     "no embedding": ("llama", {"drop": ["token_embd.weight"]}, "lacks the tensor token_embd.weight"),
     "a missing matrix": ("llama", {"drop": ["blk.1.attn_v.weight"]}, "lacks the tensor blk.1.attn_v.weight"),
     "a missing norm": ("qwen3moe", {"drop": ["blk.0.attn_k_norm.weight"]}, "blk.0.attn_k_norm.weight"),
+    "norms of heads, not of rows": (
+        "qwen3moe",
+        {"metadata": metadata_of("olmoe", TinyShape()) | {"general.architecture": "olmoe"}},
+        "blk.0.attn_q_norm.weight has shape 32, but the metadata asks for 128",
+    ),
+    "clamped attention": ("olmoe", {"metadata": {"olmoe.attention.clamp_kqv": 8.0}}, "clamp_kqv = 8"),
     "a missing bias": ("qwen2moe", {"drop": ["blk.1.attn_k.bias"]}, "blk.1.attn_k.bias"),
     "a missing bank": ("mixtral", {"drop": ["blk.1.ffn_up_exps.weight"]}, "blk.1.ffn_up_exps.weight"),
     "a missing legacy expert": (

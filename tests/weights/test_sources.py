@@ -26,6 +26,7 @@ MODELS: dict[str, tuple[Family, dict[str, Any]]] = {
     "tied": ("llama", {"quant": "Q5_0", "tied": True, "rope_factors": True}),
     "mixtral": ("mixtral", {"quant": "Q8_0", "experts": 5}),
     "legacy": ("mixtral", {"quant": "Q4_1", "legacy_experts": True}),
+    "olmoe": ("olmoe", {"quant": "Q8_0", "experts": 3}),
     "qwen2moe": ("qwen2moe", {"quant": "Q5_1"}),
     "qwen3moe, types differ": (
         "qwen3moe",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf import GgufFile
-from ebbtide.engine.model.families import llama, qwen2moe, qwen3moe
+from ebbtide.engine.model.families import llama, olmoe, qwen2moe, qwen3moe
 from ebbtide.engine.model.mapping import Mapper, ModelMap
 from ebbtide.engine.model.spec import ModelSpec
 
@@ -19,6 +19,7 @@ class Family(NamedTuple):
 
 FAMILIES = {
     "llama": Family(llama.read_spec, llama.map_tensors),
+    "olmoe": Family(olmoe.read_spec, olmoe.map_tensors),
     "qwen2moe": Family(qwen2moe.read_spec, qwen2moe.map_tensors),
     "qwen3moe": Family(qwen3moe.read_spec, qwen3moe.map_tensors),
 }

@@ -18,7 +18,7 @@ def read_spec(file: GgufFile) -> ModelSpec:
         expert_d_ff=width(file, "qwen3moe.expert_feed_forward_length", whole // top_k or None),
         normalise_top_k=True,
         rope_interleaved=False,
-        qk_norm=True,
+        qk_norm="head",
         **common_fields(file, "qwen3moe"),
     )
 
