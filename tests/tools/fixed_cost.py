@@ -11,52 +11,21 @@ waking threads, Python. The smallest model's time is an upper bound that needs n
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ebbtide.engine.gguf import open_gguf
-from ebbtide.engine.memory.provenance import Lane, Provenance
-from ebbtide.engine.runtime import Runtime
-from tests.helpers.in_process import load
+from tests.helpers.decoder import Decoder
 from tests.helpers.tiny_models import write_tiny
 
 EXPERT_WIDTHS = (32, 256, 512, 1024, 2048)
 D_MODEL, EXPERTS, TOP_K, CONTEXT = 576, 4, 2, 512
-
-
-class Decoder:
-    """One model, which goes on with its text until the context is full, and then begins anew."""
-
-    def __init__(self, path: Path, threads: int, isa: str) -> None:
-        command = load(path, budget="100%", ctx=CONTEXT, threads=threads, isa=isa, pack="no")
-        self._runtime = Runtime.load(command, lambda *_: None)
-        self._sequence = self._runtime.pool.new_sequence()
-        self._token = 5
-        self.active_bytes = active_bytes(path)
-        self.isa = self._runtime.room.isa
-
-    def seconds_per_token(self, tokens: int) -> float:
-        if self._sequence.length + tokens > CONTEXT:
-            self._runtime.pool.truncate(self._sequence, 0)
-        began = time.perf_counter()
-        for _ in range(tokens):
-            self._step()
-        return (time.perf_counter() - began) / tokens
-
-    def _step(self) -> None:
-        runtime, sequence = self._runtime, self._sequence
-        start = sequence.length
-        runtime.pool.extend(sequence, 1, Provenance(Lane.DECODE, runtime.kv.format))
-        ids, view = np.array([self._token], np.int32), runtime.kv_view(sequence)
-        runtime.forward.logits(runtime.forward.hidden(ids, start, view, lambda: False), runtime.logits[:1])
-        self._token = int(runtime.logits[0].argmax())
 
 
 def active_bytes(path: Path) -> int:
@@ -94,49 +63,42 @@ def main() -> None:
     parser.add_argument("--isa", default="auto")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        decoders = []
-        for width in EXPERT_WIDTHS:
-            print(f"making a model with experts of {width}", file=sys.stderr)
-            path = write_tiny(
-                Path(folder) / f"{width}.gguf",
-                "mixtral",
-                layers=asked.layers,
-                d_model=D_MODEL,
-                heads=9,
-                kv_heads=3,
-                head_dim=64,
-                d_ff=width,
-                experts=EXPERTS,
-                top_k=TOP_K,
-                context=CONTEXT,
-            )
-            decoders.append(Decoder(path, asked.threads, asked.isa))
-            path.unlink()
-        report(decoders, asked.layers, asked.threads, measure(decoders, asked.rounds, asked.tokens))
+        models = [make(Path(folder) / f"{width}.gguf", width, asked.layers) for width in EXPERT_WIDTHS]
+        settings: dict[str, Any] = {"ctx": CONTEXT, "threads": asked.threads, "isa": asked.isa, "pack": "no"}
+        decoders = [Decoder(path, **settings) for path in models]
+        print(f"{decoders[0].runtime.room.isa}, {asked.threads} threads, {asked.layers} layers")
+        times = measure(decoders, asked.rounds, asked.tokens)
+        report([active_bytes(path) for path in models], asked.layers, times)
+
+
+def make(path: Path, width: int, layers: int) -> Path:
+    print(f"making a model with experts of {width}", file=sys.stderr)
+    sizes: dict[str, Any] = {"d_model": D_MODEL, "heads": 9, "kv_heads": 3, "head_dim": 64, "d_ff": width}
+    counts: dict[str, Any] = {"layers": layers, "experts": EXPERTS, "top_k": TOP_K, "context": CONTEXT}
+    return write_tiny(path, "mixtral", **sizes, **counts)
 
 
 def measure(decoders: Sequence[Decoder], rounds: int, tokens: int) -> list[list[float]]:
     """Seconds per token of each model, one figure a round."""
     for decoder in decoders:
-        decoder.seconds_per_token(tokens)
+        decoder.seconds(tokens)
     times: list[list[float]] = [[] for _ in decoders]
     for _ in range(rounds):
         for decoder, into in zip(decoders, times, strict=True):
-            into.append(decoder.seconds_per_token(tokens))
+            into.append(decoder.seconds(tokens) / tokens)
     return times
 
 
-def report(decoders: Sequence[Decoder], layers: int, threads: int, times: Sequence[Sequence[float]]) -> None:
-    spread = f"medians (least to most) of {len(times[0])} rounds"
-    print(f"{decoders[0].isa}, {threads} threads, {layers} layers; {spread}")
-    for width, decoder, some in zip(EXPERT_WIDTHS, decoders, times, strict=True):
+def report(sizes: Sequence[int], layers: int, times: Sequence[Sequence[float]]) -> None:
+    print(f"medians (least to most) of {len(times[0])} rounds")
+    for width, nbytes, some in zip(EXPERT_WIDTHS, sizes, times, strict=True):
         low, middle, high = (value * 1e6 for value in (min(some), median(some), max(some)))
         print(
-            f"experts of {width:5d}: {decoder.active_bytes / 1e6:7.1f} MB a token "
+            f"experts of {width:5d}: {nbytes / 1e6:7.1f} MB a token "
             f"{middle:8.0f} us ({low:.0f} to {high:.0f}), {middle / layers:6.1f} us a layer"
         )
     for name, of in (("medians", median), ("least", min)):
-        line = fit([(decoder.active_bytes, of(some)) for decoder, some in zip(decoders, times, strict=True)])
+        line = fit([(nbytes, of(some)) for nbytes, some in zip(sizes, times, strict=True)])
         fixed = line.fixed * 1e6
         print(
             f"line through the {name}: {fixed:.0f} us a token are fixed, {fixed / layers:.1f} us a layer; "
