@@ -19,6 +19,7 @@ from ebbtide.app.model_facts import ModelFacts
 from ebbtide.engine.device.describe import CardFacts
 from ebbtide.engine.messages import Memory
 from tests.helpers.app_types import Cli
+from tests.helpers.fake_engine import Script
 
 
 def test_bench_json(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,8 +33,68 @@ def test_bench_json(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert result["machine"]["stream_bytes_per_s"] > 0
 
 
+def asked(record: Path) -> list[str]:
+    """What each request measured, in order: the prompt's kind by its words and the answer's limit."""
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    return [
+        f"{len(line['text'].split())} words, {line['max_tokens']}"
+        for line in lines
+        if line["type"] == "generate"
+    ]
+
+
+def test_bench_goes_in_rounds_of_one_of_each(cli: Cli, model: str, tmp_path: Path) -> None:
+    """What the machine does meanwhile falls on all measures alike; the first round warms each of them up."""
+    record = tmp_path / "commands"
+    arguments = ["--prefill", "256,512,512", "--decode", "9", "--runs", "2", "--json"]
+    result = json.loads(cli("bench", model, *arguments, script=Script(record=str(record))).out)
+    requests = asked(record)
+    first = requests[:3]
+    assert len(set(first)) == 3 and first[0].endswith(", 9") and requests == first * 3
+    assert list(result["prefill_tok_s"]) == ["256", "512"] and result["decode_tok_s"]["runs"] == 2
+    texts = [json.loads(line).get("text") for line in record.read_text().splitlines()]
+    starts = [text[:12] for text in texts if text]
+    assert len(set(starts)) == len(starts), "a prompt began like another one"
+
+
 def test_bench_refuses_what_does_not_fit_the_context(cli: Cli, model: str) -> None:
     assert cli("bench", model, "--ctx", "64", "--prefill", "128").code == 2
+    assert cli("bench", model, "--ctx", "1024", "--prefill", "128,512,2048").code == 2
+    assert cli("bench", model, "--ctx", "64").code == 2, "the answer does not fit either"
+
+
+@pytest.mark.parametrize(
+    ("ctx", "lengths", "words"),
+    [
+        (4096, ["128", "512", "2048"], ""),
+        (1024, ["128", "512"], "not measured with prompts of 2,048 tokens: the context holds 1,024"),
+        (540, ["128"], "512 and 2,048 tokens"),
+        (128, [], "128, 512 and 2,048 tokens"),
+    ],
+)
+def test_lengths_that_nobody_gave_are_those_that_fit(
+    cli: Cli, model: str, ctx: int, lengths: list[str], words: str
+) -> None:
+    done = cli("bench", model, "--ctx", str(ctx), "--runs", "1", "--json")
+    assert list(json.loads(done.out)["prefill_tok_s"]) == lengths
+    assert words in done.err and (words != "") == ("prompts of" in done.err)
+
+
+def test_bench_tells_people_memory_too(cli: Cli, model: str) -> None:
+    out = cli("bench", model, "--prefill", "16", "--runs", "1").out
+    assert "peak memory" in out and "310 MiB" in out
+    assert "280 MiB of a budget of 300 MiB" in out
+
+
+def test_bench_says_how_far_it_is(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    def update(self: object, stage: str, done: int, total: int) -> None:
+        told.append((stage, done, total))
+
+    monkeypatch.setattr("ebbtide.app.console.ProgressPrinter.update", update)
+    assert cli("bench", model, "--prefill", "16,64", "--runs", "2").code == 0
+    assert told == [("measuring", done, 9) for done in range(10)]
 
 
 def test_bench_prompts_differ_from_their_first_word_on() -> None:
