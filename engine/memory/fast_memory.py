@@ -19,11 +19,15 @@ from ebbtide.kernels.ops import KvLayout
 
 @dataclass(frozen=True)
 class ExpertBank:
-    """The experts of a model: `layouts` per layer, `experts` in each, and where they are read from."""
+    """The experts of a model: `layouts` per layer, `experts` in each, and where they are read from.
+
+    `width`: planes of each that are used, 0 = all; the plan's pages of an expert are meant at this width.
+    """
 
     layouts: Sequence[LayerLayouts]
     experts: int
     source: ExpertSource
+    width: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def open_memory(
     arena = Arena(plan.page_bytes, plan.total_pages, memory=slabs)
     table = pager = None
     if bank is not None:
-        table = WeightPageTable(bank.layouts, bank.experts, arena.pages)
+        table = WeightPageTable(bank.layouts, bank.experts, arena.pages, bank.width)
         capacity = max(plan.total_pages - plan.kv_floor_pages, plan.expert_floor_pages)
         moves = mover() if mover is not None else Mover(bank.source)
         pager = Pager(arena, table, moves, capacity_pages=capacity, policy=policy)
