@@ -37,8 +37,11 @@ class Room(Protocol):
     host_bytes: int
     """Experts that are kept in ordinary memory, in front of the disk."""
 
-    def transient_bytes(self, source: WeightSource) -> int:
-        """Activations, kernel scratch, logits: reserved before anything is admitted, whatever the budget."""
+    def transient_bytes(self, source: WeightSource, width: int) -> int:
+        """Activations, kernel scratch, logits: reserved before anything is admitted, whatever the budget.
+
+        `width`: planes of each expert that are used; 0 = all.
+        """
         ...
 
     def available_bytes(self) -> int:
@@ -49,8 +52,8 @@ class Room(Protocol):
         """The memory that is there, free or not; 0 = not known."""
         ...
 
-    def mover(self, source: WeightSource) -> Moves:
-        """What brings experts into pages."""
+    def mover(self, source: WeightSource, width: int) -> Moves:
+        """What brings experts, `width` planes of each (0 = all), into pages."""
         ...
 
     def forward(
@@ -110,7 +113,7 @@ class HostRoom:
         self.home: Home = HostHome()
         self.slabs: SlabMemory = HostSlabs()
 
-    def transient_bytes(self, source: WeightSource) -> int:
+    def transient_bytes(self, source: WeightSource, width: int) -> int:
         """See `Room.transient_bytes`."""
         spec = source.spec
         logits = 4 * LOGIT_ROWS * spec.vocab
@@ -126,7 +129,7 @@ class HostRoom:
         """See `Room.whole_bytes`."""
         return observe().whole_bytes
 
-    def mover(self, source: WeightSource) -> Moves:
+    def mover(self, source: WeightSource, width: int) -> Moves:
         """See `Room.mover`."""
         return Mover(source)
 

@@ -66,6 +66,8 @@ class WeightPageTable:
             for kind, portion in enumerate(portions):
                 self.committed[layer, kind] = portion.width
         self.desired = self.committed.copy()
+        self.is_exact = self.portions == tuple(pair.portions() for pair in self.layouts)
+        """Whether every plane of every block is committed."""
         self.available = np.zeros(shape, np.uint8)
         self.blocks = tuple(
             tuple(self._block_table(layer, kind, layout, pages) for kind, layout in enumerate(pair))
@@ -81,16 +83,6 @@ class WeightPageTable:
     @property
     def layers(self) -> int:
         return len(self.layouts)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether every plane of every block is committed."""
-        pairs = zip(self.portions, self.layouts, strict=True)
-        return all(
-            portion.width == layout.planes
-            for portions, pair in pairs
-            for portion, layout in zip(portions, pair, strict=True)
-        )
 
     def attach(self, layer: int, expert: int, pages: I32) -> None:
         """Publish an expert's pages: those of gate_up's portion, then of down's, in virtual order."""

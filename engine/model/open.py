@@ -11,9 +11,11 @@ from ebbtide.engine.gguf import GgufFile, open_gguf
 from ebbtide.engine.memory.budget import parse_budget
 from ebbtide.engine.memory.page_size import PageSize, choose, evaluate, layouts_of
 from ebbtide.engine.memory.plan import MemoryPlan, Needs, make_plan
+from ebbtide.engine.memory.portions import portion_of
 from ebbtide.engine.messages import Load
 from ebbtide.engine.model.rope import rope_table_bytes
 from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.model.width import checked_width, expert_planes, width_notices
 from ebbtide.engine.sizes import mib_typed, mib_words
 from ebbtide.engine.weights.gguf_source import GgufSource
 from ebbtide.engine.weights.pack_index import pack_path_for
@@ -37,7 +39,7 @@ class Place(Protocol):
     @property
     def host_bytes(self) -> int: ...
 
-    def transient_bytes(self, source: WeightSource) -> int: ...
+    def transient_bytes(self, source: WeightSource, width: int) -> int: ...
 
     def available_bytes(self) -> int: ...
 
@@ -60,6 +62,8 @@ class OpenModel:
     notices: tuple[str, ...]
     pack_below_bytes: int = 0
     """A smaller budget would need a pack, which is not there; 0 = none would."""
+    width: int = 0
+    """Planes of each expert that are used; 0 = all."""
 
     @property
     def spec(self) -> ModelSpec:
@@ -72,7 +76,10 @@ def kv_bytes_per_token(spec: ModelSpec) -> int:
 
 
 def page_size_for(source: GgufSource) -> PageSize:
-    """The page size that suits the experts' planes and the KV of a model file."""
+    """The page size that suits the experts' planes and the KV of a model file.
+
+    One for all widths: a pack serves them all, and nothing else differs between two of them.
+    """
     shapes = expert_shapes(source.map)
     layouts = layouts_of(distinct_blocks(shapes.values(), source.spec.experts), FLOOR_PLANES)
     return choose(layouts, kv_bytes_per_token(source.spec))
@@ -167,15 +174,29 @@ def _pack_needed(plan: MemoryPlan, path: Path, why: str) -> PackNeeded:
 
 
 def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
+    page, planes = _page(source), expert_planes(source)
+    width = checked_width(command.width, planes)
+    plan = make_plan(
+        _needs(source, command.ctx, place, page, width),
+        parse_budget(command.budget),
+        ctx=command.ctx,
+        available_bytes=place.available_bytes(),
+        whole_bytes=place.whole_bytes(),
+    )
+    reason = (page.reason,) if page.reason else ()
+    notices = (*width_notices(width, planes), *plan.notices, *reason)
+    return OpenModel(source, page, plan, notices, width=width)
+
+
+def _needs(source: WeightSource, ctx: int, place: Place, page: PageSize, width: int) -> Needs:
     spec = source.spec
-    page = _page(source)
     expert_pages = tuple(
-        source.expert_layout(layer, "gate_up").page_count + source.expert_layout(layer, "down").page_count
+        sum(portion_of(source.expert_layout(layer, kind), width).pages for kind in KINDS)
         for layer in range(spec.layers if spec.experts else 0)
     )
-    needs = Needs(
-        static_bytes=source.static_bytes + rope_table_bytes(spec, command.ctx or spec.context),
-        transient_bytes=place.transient_bytes(source),
+    return Needs(
+        static_bytes=source.static_bytes + rope_table_bytes(spec, ctx or spec.context),
+        transient_bytes=place.transient_bytes(source, width),
         page_bytes=page.page_bytes,
         layers=spec.layers,
         tokens_per_page=page.tokens,
@@ -183,15 +204,6 @@ def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
         expert_pages=expert_pages,
         experts=spec.experts,
     )
-    plan = make_plan(
-        needs,
-        parse_budget(command.budget),
-        ctx=command.ctx,
-        available_bytes=place.available_bytes(),
-        whole_bytes=place.whole_bytes(),
-    )
-    reason = (page.reason,) if page.reason else ()
-    return OpenModel(source, page, plan, (*plan.notices, *reason))
 
 
 def _page(source: WeightSource) -> PageSize:

@@ -27,7 +27,7 @@ class SmallPlace:
 
     host_bytes = 0
 
-    def transient_bytes(self, source: WeightSource) -> int:
+    def transient_bytes(self, source: WeightSource, width: int) -> int:
         return 1 << 20
 
     def available_bytes(self) -> int:
