@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any
 
 import click
+import msgspec
 
 from ebbtide.app.bench_rounds import Kind, Rounds
 from ebbtide.app.commands.loading import open_session, prepare_load
@@ -13,7 +14,7 @@ from ebbtide.app.commands.run import memory_object
 from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.machine import cpu_name, gpu_name
-from ebbtide.app.options import EngineFlags, bench_options, model_argument, refuse
+from ebbtide.app.options import EngineFlags, bench_options, model_argument
 from ebbtide.app.session import Session
 from ebbtide.app.stream_rate import measure_stream_rate
 from ebbtide.engine.errors import UsageError
@@ -22,6 +23,7 @@ from ebbtide.engine.sizes import format_bytes
 
 FIRST_TOKEN_PROMPT = 32
 PREFILL = (128, 512, 2048)
+MOST_PLANES = 8
 
 
 def parse_counts(context: click.Context, parameter: click.Parameter, value: str | None) -> list[int] | None:
@@ -36,7 +38,12 @@ def parse_counts(context: click.Context, parameter: click.Parameter, value: str 
 
 @click.command("bench", short_help="Measure decode, prefill and first-token speed.")
 @model_argument
-@click.option("--width", type=int, hidden=True)
+@click.option(
+    "--width",
+    type=click.IntRange(1, MOST_PLANES),
+    metavar="N",
+    help="Read and compute only so many planes of each expert, from the top; not exact.",
+)
 @click.option(
     "--prefill",
     callback=parse_counts,
@@ -64,14 +71,13 @@ def bench(
 
     One round warms up; medians are over --runs more.
     """
-    refuse("--width", width, {None})
-    load = prepare_load(context, model, flags)
+    load = msgspec.structs.replace(prepare_load(context, model, flags), width=width or 0)
     with open_session(context, load) as (session, loaded):
         check_context(loaded, max(prefill or [FIRST_TOKEN_PROMPT]), decode)
         lengths = lengths_that_fit(loaded) if prefill is None else prefill
         result = measure(session, lengths, decode, runs)
-    result = {"model": Path(load.path).name, "machine": machine_object(loaded), **result}
-    print(json.dumps(result) if as_json else as_table(result))
+    head = {"model": Path(load.path).name, "machine": machine_object(loaded), "width": loaded.width or None}
+    print(json.dumps(head | result) if as_json else as_table(head | result, loaded.planes))
 
 
 def check_context(loaded: Loaded, prompt: int, decode: int) -> None:
@@ -125,18 +131,25 @@ def spread(values: list[float]) -> dict[str, float | int]:
     return {"median": median(values), "min": min(values), "max": max(values), "runs": len(values)}
 
 
-def as_table(result: dict[str, Any]) -> str:
-    """A few lines for people."""
+def as_table(result: dict[str, Any], planes: int) -> str:
+    """A few lines for people; the experts have so many `planes`, 0 = there are none."""
     rows = [("decode", result["decode_tok_s"], "tok/s")]
     rows += [(f"prefill {count}", value, "tok/s") for count, value in result["prefill_tok_s"].items()]
     rows.append(("first token", result["first_token_s"], "s"))
     machine = result["machine"]
     head = f"{result['model']}: {machine['cpu']}, {machine['isa']}, {machine['threads']} threads"
-    return "\n".join([head, *(_row(*row) for row in rows), _peak_row(result["memory"])])
+    rest = [*_width_rows(result["width"], planes), _peak_row(result["memory"])]
+    return "\n".join([head, *(_row(*row) for row in rows), *rest])
 
 
 def _row(name: str, value: dict[str, Any], unit: str) -> str:
     return f"{name:<14}{value['median']:>9.2f} {unit:<6} ({value['min']:.2f} to {value['max']:.2f})"
+
+
+def _width_rows(width: int | None, planes: int) -> list[str]:
+    if width is None:
+        return []
+    return [f"{'experts':<14}{width} of {planes} planes{', not exact' if width < planes else ''}"]
 
 
 def _peak_row(memory: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ from tests.helpers.fake_engine import Script
 def test_bench_json(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ebbtide.app.stream_rate.BUFFER_BYTES", 1 << 20)
     result = json.loads(cli("bench", model, "--prefill", "16,64", "--runs", "2", "--json").out)
-    fields = ["model", "machine", "decode_tok_s", "prefill_tok_s", "first_token_s", "memory"]
+    fields = ["model", "machine", "width", "decode_tok_s", "prefill_tok_s", "first_token_s", "memory"]
     assert list(result) == fields
     assert set(result["machine"]) == {"cpu", "isa", "threads", "stream_bytes_per_s", "gpu"}
     assert result["decode_tok_s"] == {"median": 50.0, "min": 50.0, "max": 50.0, "runs": 2}
@@ -84,6 +84,33 @@ def test_bench_tells_people_memory_too(cli: Cli, model: str) -> None:
     out = cli("bench", model, "--prefill", "16", "--runs", "1").out
     assert "peak memory" in out and "310 MiB" in out
     assert "280 MiB of a budget of 300 MiB" in out
+
+
+@pytest.mark.parametrize(("width", "told"), [(None, 8), (1, 1), (4, 4), (8, 8)])
+def test_bench_at_a_width_of_all_experts(
+    cli: Cli, model: str, tmp_path: Path, width: int | None, told: int
+) -> None:
+    record = tmp_path / "commands"
+    flags = [] if width is None else ["--width", str(width)]
+    arguments = ["bench", model, *flags, "--prefill", "16", "--runs", "1"]
+    result = json.loads(cli(*arguments, "--json", script=Script(record=str(record))).out)
+    (load,) = [line for line in map(json.loads, record.read_text().splitlines()) if line["type"] == "load"]
+    assert load["width"] == (width or 0) and result["width"] == told
+    words = "8 of 8 planes" if told == 8 else f"{told} of 8 planes, not exact"
+    assert words in cli(*arguments).out
+
+
+def test_a_model_without_experts_has_no_width(cli: Cli, model: str) -> None:
+    script = Script(planes=0)
+    arguments = ["bench", model, "--prefill", "16", "--runs", "1"]
+    assert json.loads(cli(*arguments, "--json", script=script).out)["width"] is None
+    assert "planes" not in cli(*arguments, script=script).out
+
+
+@pytest.mark.parametrize("width", ["0", "9", "-1", "4.5", "four", ""])
+def test_a_width_that_is_none_is_a_usage_error(cli: Cli, model: str, width: str) -> None:
+    result = cli("bench", model, "--width", width)
+    assert result.code == 2 and "--width" in result.err and result.err.count("\n") == 2
 
 
 def test_bench_says_how_far_it_is(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
