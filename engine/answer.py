@@ -10,7 +10,7 @@ from ebbtide.engine import messages as m
 from ebbtide.engine import sampler
 from ebbtide.engine.decisions import answered, prompt_read
 from ebbtide.engine.errors import ContextError, UsageError
-from ebbtide.engine.memory.provenance import Lane, Provenance
+from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.request import Request
 from ebbtide.engine.runtime import Runtime
@@ -90,7 +90,7 @@ class Answerer:
         self.finished = False
         clock = RequestClock(load_s=runtime.load_s)
         ids = encode_prompt(runtime, command)
-        sequence = runtime.prefixes.begin(ids, exact=True)
+        sequence = runtime.prefixes.begin(ids, exact=runtime.fast.is_exact)
         room = runtime.ctx - len(ids)
         chat = command.text is None
         stops = [*command.stop, *(runtime.template.stop_strings if chat else ())]
@@ -142,7 +142,7 @@ class Answerer:
         """Extend the sequence by `ids` and return the rows; on any failure the sequence is as before."""
         runtime, sequence = self._runtime, self._request.sequence
         start = sequence.length
-        runtime.pool.extend(sequence, len(ids), Provenance(lane, runtime.kv.format))
+        runtime.pool.extend(sequence, len(ids), runtime.fast.provenance(lane))
         try:
             return runtime.forward.hidden(
                 np.asarray(ids, np.int32), start, runtime.kv_view(sequence), self._cancelled

@@ -42,9 +42,10 @@ class Room(Protocol):
     chunks: tuple[int, ...]
     """Tokens of a prefill chunk, the least first: which one is taken depends on the budget."""
 
-    def transient_bytes(self, source: WeightSource, chunk: int) -> int:
-        """Activations, kernel scratch, logits, for chunks of so many tokens: reserved before anything is
-        admitted.
+    def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int:
+        """Activations, kernel scratch, logits: reserved before anything is admitted.
+
+        `width`: planes of each expert that are used; 0 = all. `chunk`: tokens of the longest prefill chunk.
         """
         ...
 
@@ -56,8 +57,8 @@ class Room(Protocol):
         """The memory that is there, free or not; 0 = not known."""
         ...
 
-    def mover(self, source: WeightSource) -> Moves:
-        """What brings experts into pages."""
+    def mover(self, source: WeightSource, width: int) -> Moves:
+        """What brings experts, `width` planes of each (0 = all), into pages."""
         ...
 
     def forward(
@@ -124,7 +125,7 @@ class HostRoom:
         self.home: Home = HostHome()
         self.slabs: SlabMemory = HostSlabs()
 
-    def transient_bytes(self, source: WeightSource, chunk: int) -> int:
+    def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int:
         """See `Room.transient_bytes`."""
         spec = source.spec
         logits = 4 * LOGIT_ROWS * spec.vocab
@@ -140,7 +141,7 @@ class HostRoom:
         """See `Room.whole_bytes`."""
         return observe().whole_bytes
 
-    def mover(self, source: WeightSource) -> Moves:
+    def mover(self, source: WeightSource, width: int) -> Moves:
         """See `Room.mover`."""
         return Mover(source)
 

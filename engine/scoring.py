@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.errors import UsageError
-from ebbtide.engine.memory.provenance import Lane, Provenance
+from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.room import LOGIT_ROWS
 from ebbtide.engine.runtime import Runtime
 
@@ -38,7 +38,7 @@ def teacher_forced(
     try:
         for start in range(0, len(ids), step):
             part = np.asarray(ids[start : start + step], np.int32)
-            runtime.pool.extend(sequence, part.size, Provenance(lane, runtime.kv.format))
+            runtime.pool.extend(sequence, part.size, runtime.fast.provenance(lane))
             rows = runtime.forward.hidden(part, start, runtime.kv_view(sequence), cancelled)
             for at in range(0, part.size, LOGIT_ROWS):
                 some = rows[at : at + LOGIT_ROWS]

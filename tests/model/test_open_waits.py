@@ -28,7 +28,7 @@ class SmallPlace:
     host_bytes = 0
     chunks = (1,)
 
-    def transient_bytes(self, source: WeightSource, chunk: int) -> int:
+    def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int:
         return 1 << 20
 
     def available_bytes(self) -> int:

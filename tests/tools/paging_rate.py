@@ -129,7 +129,7 @@ def report(budget: str, samples: Sequence[Sample]) -> None:
         f"{budget:>5}: {middle.tokens_per_s:.1f} tok/s ({min(speeds):.1f} to {max(speeds):.1f}), "
         f"{middle.bytes_per_token / 1e6:.0f} MB a token, hit rate {middle.hit_rate:.1%}\n"
         f"       reads {middle.rate / 1e9:.2f} GB/s, plain {middle.plain_rate / 1e9:.2f} GB/s: {of_all:.0%} "
-        f"over all the time, {under_way:.0%} while a read is under way ({middle.reading_share:.0%} of the time)"
+        f"over all the time, {under_way:.0%} while reads are under way ({middle.reading_share:.0%} of it)"
     )
 
 
