@@ -1,0 +1,59 @@
+"""The real mixtures of experts whose true shapes random models are written in."""
+
+from dataclasses import dataclass, replace
+
+from tests.helpers.tiny_models import Family, TinyShape
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Shares of a router score's variance; together 1.
+
+    `static`: an expert's own bias. `recent` and `topic`: a mean over the last few and the last many tokens.
+    `own`: the token itself.
+    """
+
+    static: float
+    recent: float
+    topic: float
+    own: float
+
+
+@dataclass(frozen=True)
+class MoeShape:
+    """A model's sizes and how its routers behave. `windows`: tokens at which recent and topic have faded to
+    1/e.
+    """
+
+    family: Family
+    sizes: TinyShape
+    vocab: int
+    rope_base: float
+    norm_eps: float
+    mix: Mix
+    windows: tuple[float, float] = (4.0, 64.0)
+
+    @property
+    def normalises_gates(self) -> bool:
+        """Whether the chosen experts' gates are made to sum to one."""
+        return self.family == "qwen3moe"
+
+    def with_layers(self, layers: int) -> "MoeShape":
+        """The same model with fewer layers. Raises ValueError unless 1 <= layers <= its own."""
+        if not 1 <= layers <= self.sizes.layers:
+            raise ValueError(f"{layers} layers asked for, of 1 to {self.sizes.layers}")
+        return replace(self, sizes=replace(self.sizes, layers=layers))
+
+
+OLMOE = TinyShape(16, 2048, 16, 16, 128, 1024, 64, 8, 1024, context=4096)
+QWEN1_5 = TinyShape(24, 2048, 16, 16, 128, 5632, 60, 4, 1408, 5632, context=8192)
+QWEN3 = TinyShape(48, 2048, 32, 4, 128, 6144, 128, 8, 768, context=40960)
+TINY = TinyShape(4, 256, 4, 2, 64, 256, 16, 4, 256, context=1024)
+
+SHAPES = {
+    "olmoe-1b-7b": MoeShape("olmoe", OLMOE, 50304, 1e4, 1e-5, Mix(0.25, 0.6, 0.05, 0.1)),
+    "qwen1.5-moe-a2.7b": MoeShape("qwen2moe", QWEN1_5, 151936, 1e6, 1e-6, Mix(0.2, 0.65, 0.05, 0.1)),
+    "qwen3-30b-a3b": MoeShape("qwen3moe", QWEN3, 151936, 1e6, 1e-6, Mix(0.2, 0.65, 0.05, 0.1)),
+    "tiny": MoeShape("qwen3moe", TINY, 512, 1e4, 1e-6, Mix(0.2, 0.6, 0.1, 0.1)),
+}
+"""By the name that the tool takes; `tiny` is for tests."""
