@@ -66,7 +66,6 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(f"moe_routing: {error}")
     encode = at.runtime.tokenizer.encode
     ids = encode(options.text.read_text("utf-8"), add_bos=False, parse_special=False)[: options.prompt]
-    at.taken()  # what the load itself ran
     at.read(ids)
     prompt = at.taken()
     said = at.answer(options.answer)

@@ -59,7 +59,7 @@ class Recording:
         return self.runtime.logits[0]
 
     def taken(self) -> list[I32]:
-        """What each layer chose since the last call: a list of [tokens, top_k]."""
+        """What each layer chose since the last call or the load, of one token at least: [tokens, top_k] each."""
         taken = [np.concatenate(chosen) for chosen in self._chosen]
         self._chosen = [[] for _ in taken]
         return taken

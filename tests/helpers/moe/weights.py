@@ -25,7 +25,7 @@ SCORES = 1.3
 """Standard deviation of a router's scores over its experts."""
 NEXT_SCORES = 3.0
 """Standard deviation of the next token's scores among equally common ones."""
-ZIPF = 0.75
+ZIPF = 1.1
 """How much a token's score falls when it is e times rarer: greedy answers then have a text's mix of words."""
 NEVER = -40.0
 """Score of tokens that must not be chosen."""
