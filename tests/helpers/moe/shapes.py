@@ -52,8 +52,8 @@ TINY = TinyShape(4, 256, 4, 2, 64, 256, 16, 4, 256, context=1024)
 
 SHAPES = {
     "olmoe-1b-7b": MoeShape("olmoe", OLMOE, 50304, 1e4, 1e-5, Mix(0.46, 0.14, 0.05, 0.35)),
-    "qwen1.5-moe-a2.7b": MoeShape("qwen2moe", QWEN1_5, 151936, 1e6, 1e-6, Mix(0.26, 0.58, 0.02, 0.14)),
-    "qwen3-30b-a3b": MoeShape("qwen3moe", QWEN3, 151936, 1e6, 1e-6, Mix(0.26, 0.58, 0.02, 0.14)),
+    "qwen1.5-moe-a2.7b": MoeShape("qwen2moe", QWEN1_5, 151936, 1e6, 1e-6, Mix(0.27, 0.59, 0.02, 0.12)),
+    "qwen3-30b-a3b": MoeShape("qwen3moe", QWEN3, 151936, 1e6, 1e-6, Mix(0.27, 0.59, 0.02, 0.12)),
     "tiny": MoeShape("qwen3moe", TINY, 512, 1e4, 1e-6, Mix(0.2, 0.6, 0.1, 0.1)),
 }
 """By the name that the tool takes; `tiny` is for tests."""
