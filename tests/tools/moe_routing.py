@@ -56,12 +56,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--text", type=Path, default=README, help="a text file; else this project's own page")
     parser.add_argument("--prompt", type=int, default=400, help="tokens of it")
     parser.add_argument("--answer", type=int, default=300, help="tokens of answer, the likeliest each time")
+    parser.add_argument("--ctx", type=int, default=1024)
     parser.add_argument("--budget", default="100%")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     try:
-        at = Recording(options.model, budget=options.budget, threads=options.threads)
+        at = Recording(options.model, budget=options.budget, ctx=options.ctx, threads=options.threads)
     except EbbtideError as error:
         sys.exit(f"moe_routing: {error}")
     encode = at.runtime.tokenizer.encode

@@ -21,9 +21,10 @@ from ebbtide.engine.disk import free_bytes
 from ebbtide.engine.errors import EbbtideError
 from tests.helpers.moe.file import RandomModel, write_model
 from tests.helpers.moe.kinds import FILE_TYPES
-from tests.helpers.moe.shapes import SHAPES
+from tests.helpers.moe.shapes import SHAPES, tiny
 from tests.helpers.moe.vocabulary import words
 
+STARTER_TOKENS = 49_152
 SPARE_BYTES = 64 << 20
 """Left free beside the file."""
 
@@ -37,8 +38,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=0, help="fewer than the model has")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tokenizer", default="", help="a GGUF file; else the starter's if it is there")
+    parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)  # for tests
     options = parser.parse_args(arguments)
-    most = SHAPES[options.shape].sizes.layers
+    options.model = tiny(SHAPES[options.shape]) if options.tiny else SHAPES[options.shape]
+    most = options.model.sizes.layers
     if not 0 <= options.layers <= most:
         parser.error(f"--layers {options.layers}: {options.shape} has {most}")
     if options.seed < 0:
@@ -53,7 +56,7 @@ def tokenizer(wish: str, vocabulary: int) -> Path | None:
     if wish:
         return Path(wish)
     starter = starter_file(find_paths(), DEFAULT_QUANT)
-    return starter if starter.is_file() and vocabulary > 50_000 else None
+    return starter if starter.is_file() and vocabulary >= STARTER_TOKENS else None
 
 
 def refuse_without_room(folder: Path, size: int) -> None:
@@ -61,7 +64,8 @@ def refuse_without_room(folder: Path, size: int) -> None:
     free = free_bytes(folder)
     if free is not None and free < size + SPARE_BYTES:
         short = (size + SPARE_BYTES - free) / 1e9
-        print(f"{size / 1e9:.2f} GB are needed in {folder}, where {free / 1e9:.2f} GB are free", file=sys.stderr)
+        sizes = f"{size / 1e9:.2f} GB are needed in {folder}, where {free / 1e9:.2f} GB are free"
+        print(sizes, file=sys.stderr)
         print(f"free {short:.2f} GB, choose another folder, or use fewer --layers", file=sys.stderr)
         sys.exit(4)
 
@@ -73,8 +77,7 @@ def tell(name: str, done: int, total: int) -> None:
 def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that an unfinished file is removed
-    shape = SHAPES[options.shape]
-    shape = shape.with_layers(options.layers or shape.sizes.layers)
+    shape = options.model.with_layers(options.layers or options.model.sizes.layers)
     began = time.monotonic()
     try:
         vocabulary = words(shape.vocab, tokenizer(options.tokenizer, shape.vocab))

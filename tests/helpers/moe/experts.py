@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.helpers.moe.quantiser import Quantiser
-from tests.helpers.moe.residual import Residual
+from tests.helpers.moe.residual import SCORES, Residual
 from tests.helpers.moe.shapes import MoeShape
 
 U8 = NDArray[np.uint8]
@@ -64,8 +64,6 @@ class Experts:
 
 def gates_norm(shape: MoeShape) -> float:
     """Root of the mean sum of squares of the chosen experts' gates, for normal scores."""
-    from tests.helpers.moe.weights import SCORES
-
     sizes = shape.sizes
     scores = np.random.default_rng(0).standard_normal((4096, sizes.experts)) * SCORES
     gates = np.exp(scores)

@@ -97,9 +97,7 @@ class RandomModel:
         return values if tensor.kind == "F32" else self._quantiser.quantise(tensor.kind, values)
 
     def _expert(self, tensor: Tensor, expert: int) -> NDArray[Any]:
-        return self._experts.matrix(
-            self._rng(tensor, expert), tensor.name, tensor.kind, *tensor.shape[-2:]
-        )
+        return self._experts.matrix(self._rng(tensor, expert), tensor.name, tensor.kind, *tensor.shape[-2:])
 
     def _rng(self, tensor: Tensor, piece: int) -> np.random.Generator:
         """Of its own for each piece, so that the threads' order does not matter."""
@@ -122,15 +120,19 @@ def _made_ahead(pieces: Iterator[tuple[Tensor, bool, Piece]]) -> Iterator[tuple[
 
 def _keys(name: str, shape: MoeShape, words: Words, kind: str) -> dict[str, Any]:
     arch = str(shape.family)
-    return metadata_of(shape.family, shape.sizes) | words.keys | {
-        "general.architecture": arch,
-        "general.name": f"random {name}",
-        "general.file_type": FILE_TYPES[kind],
-        "general.quantization_version": 2,
-        f"{arch}.attention.layer_norm_rms_epsilon": shape.norm_eps,
-        f"{arch}.rope.freq_base": shape.rope_base,
-        f"{arch}.vocab_size": shape.vocab,
-    }
+    return (
+        metadata_of(shape.family, shape.sizes)
+        | words.keys
+        | {
+            "general.architecture": arch,
+            "general.name": f"random {name}",
+            "general.file_type": FILE_TYPES[kind],
+            "general.quantization_version": 2,
+            f"{arch}.attention.layer_norm_rms_epsilon": shape.norm_eps,
+            f"{arch}.rope.freq_base": shape.rope_base,
+            f"{arch}.vocab_size": shape.vocab,
+        }
+    )
 
 
 def _head(keys: dict[str, Any], tensors: list[Tensor]) -> bytes:

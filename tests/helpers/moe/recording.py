@@ -56,10 +56,11 @@ class Recording:
     @property
     def logits(self) -> NDArray[np.float32]:
         """Scores of the token behind the last one that was run, f32[vocabulary]."""
-        return self.runtime.logits[0]
+        scores: NDArray[np.float32] = self.runtime.logits[0]
+        return scores
 
     def taken(self) -> list[I32]:
-        """What each layer chose since the last call or the load, of one token at least: [tokens, top_k] each."""
+        """What each layer chose since the last call, of one token at least: a list of [tokens, top_k]."""
         taken = [np.concatenate(chosen) for chosen in self._chosen]
         self._chosen = [[] for _ in taken]
         return taken

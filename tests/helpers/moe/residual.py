@@ -18,6 +18,8 @@ FIRST_CONTEXT = 0.25
 """Variance that the first layer's attention writes; all layers together write 1."""
 EXPERTS = 0.15
 """Variance that all layers' experts add together."""
+SCORES = 1.3
+"""Standard deviation of a router's scores over its experts."""
 
 
 @dataclass(frozen=True)

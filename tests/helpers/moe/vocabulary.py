@@ -29,8 +29,9 @@ class Words:
     @property
     def mute(self) -> NDArray[np.bool_]:
         """Tokens that must never be an answer's next one: those that end it, steer it or fill the list."""
-        ends = np.array([text in END_TEXTS for text in self.texts])
-        return ends | (self.kinds != int(TokenType.NORMAL))
+        mute: NDArray[np.bool_] = self.kinds != int(TokenType.NORMAL)
+        mute[[token for token, text in enumerate(self.texts) if text in END_TEXTS]] = True
+        return mute
 
     @property
     def ranks(self) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.helpers.moe.residual import COMMON, OWN, Residual
+from tests.helpers.moe.residual import COMMON, OWN, SCORES, Residual
 from tests.helpers.moe.shapes import MoeShape
 from tests.helpers.moe.vocabulary import Words
 from tests.helpers.moe.windows import head_vectors, tokens_seen
@@ -21,8 +21,6 @@ F32 = NDArray[np.float32]
 Rng = np.random.Generator
 Rows = Callable[[Rng, int, int], F32]
 """(generator, first row, behind the last) -> weights f32[rows, columns]."""
-SCORES = 1.3
-"""Standard deviation of a router's scores over its experts."""
 NEXT_SCORES = 3.0
 """Standard deviation of the next token's scores among equally common ones."""
 ZIPF = 1.1
@@ -54,7 +52,7 @@ class Weights:
         if name in ends:
             return ends[name]
         _, layer, part, *_ = name.split(".")
-        parts = {
+        parts: dict[str, Rows] = {
             "attn_q": partial(self._turned, int(layer), self._queries.ravel()),
             "attn_k": partial(self._turned, int(layer), np.tile(self._key, self._shape.sizes.kv_heads)),
             "attn_v": self._values,
@@ -67,19 +65,21 @@ class Weights:
         """A norm's weights, a bias or the gate of a shared expert."""
         part = name.split(".")[2 if name.startswith("blk.") else 0]
         if name.endswith(".bias"):
-            aim = {"attn_q": self._queries.ravel(), "attn_k": np.tile(self._key, count // self._key.size)}
-            return (aim.get(part, np.zeros(count, np.float32)) * self._rotary).astype(np.float32)
+            aim: dict[str, F32] = {"attn_q": self._queries.ravel()}
+            aim["attn_k"] = np.tile(self._key, count // self._key.size)
+            bias: F32 = aim.get(part, np.zeros(count, np.float32)) * np.float32(self._rotary)
+            return bias
         if part in ("attn_q_norm", "attn_k_norm"):
             return np.full(count, self._rotary, np.float32)
         if part == "ffn_gate_inp_shexp":
-            return _normal(rng, 1, count, count**-0.5)[0]
+            return _normal(rng, 1, count, count**-0.5).ravel()
         return rng.uniform(0.95, 1.05, count).astype(np.float32)
 
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _embedding(self, rng: Rng, start: int, stop: int) -> F32:
         rarity = np.minimum(np.log(self._ranks[start:stop]) / np.log(RARE_RANK), 1)
-        rows, token, context = self._noise(rng, stop - start, OWN, STRAY)
+        rows, token, _ = self._noise(rng, stop - start, OWN, STRAY)
         token *= (COMMONEST + (1 - COMMONEST) * rarity)[:, None]
         token += COMMON
         return rows
@@ -87,7 +87,7 @@ class Weights:
     def _head(self, rng: Rng, start: int, stop: int) -> F32:
         """Scores from the last token and the context in equal shares, and from how common a token is."""
         last = self._shape.sizes.layers - 1
-        rows, token, context = self._reader(rng, stop - start, last, 0.5, 0.5)
+        rows, token, _ = self._reader(rng, stop - start, last, 0.5, 0.5)
         rows *= self._residual.rms(last, last) * NEXT_SCORES
         mute = self._mute[start:stop]
         rows[mute] = 0
@@ -152,7 +152,7 @@ class Weights:
         return rows, token, context
 
     def _noise(self, rng: Rng, count: int, token: float, context: float) -> tuple[F32, F32, F32]:
-        """Normal rows with these standard deviations in the token's and the context's half, and the halves."""
+        """Normal rows with these deviations in the token's and the context's half, and both halves."""
         rows = _normal(rng, count, self._shape.sizes.d_model, 1.0)
         halves = rows[:, : self._residual.half], rows[:, self._residual.half :]
         for half, std in zip(halves, (token, context), strict=True):

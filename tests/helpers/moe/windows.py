@@ -1,8 +1,8 @@
 """Queries and keys whose rotation alone makes a head look at the last few tokens.
 
-A query and a key that are the same fixed vector give the score sum_i a_i cos(angle_i * distance) after rotary
-embedding (Su et al., 2021): largest at distance 0. With the energy on a band of angles the softmax is close to
-exp(-(distance / window)^2).
+A query and a key that are the same fixed vector give the score sum_i a_i cos(angle_i * distance) after
+rotary embedding (Su et al., 2021): largest at distance 0. With the energy on a band of angles the softmax is
+close to exp(-(distance / window)^2).
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
 GAIN = 16.0
-"""Score at distance 0: far tokens, whose cosines average to nothing, keep about exp(-16) of a near one each."""
+"""Score at distance 0. Far tokens, whose cosines average to nothing, keep about exp(-GAIN) each."""
 BAND = 8.0
 """Largest angle of a band by its smallest: enough pairs that their cosines do not meet again."""
 
