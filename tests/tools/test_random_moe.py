@@ -18,7 +18,7 @@ from tests.tools import moe_routing, random_moe
 
 llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python has the quantiser and is the oracle")
 
-ANSWER = 12
+ANSWER = 24
 NEAR = 0.5
 """Scores this close (they spread by 3) may swap places: llama.cpp rounds activations to 8 bits."""
 
@@ -57,7 +57,7 @@ def test_llama_cpp_and_ebbtide_choose_the_same_tokens(tmp_path: Path, shape: str
         assert ours[mute].max() < np.median(ours[~mute]) - 5  # no end, no filling, ever
         model.eval([int(ours.argmax())])
         at.answer(1)
-    assert clear > ANSWER / 2
+    assert clear > ANSWER / 4
     # Where two experts are nearly as good, the last one chosen may be another.
     assert min(likeness) > 0.98 and np.median(likeness) > 0.999
     at.close()
