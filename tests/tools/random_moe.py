@@ -8,6 +8,7 @@ llama-cpp-python for its quantiser. Exits 2 for a bad argument and 4 when the di
 """
 
 import argparse
+import errno
 import signal
 import sys
 import time
@@ -76,7 +77,6 @@ def tell(name: str, done: int, total: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that an unfinished file is removed
     shape = options.model.with_layers(options.layers or options.model.sizes.layers)
     began = time.monotonic()
     try:
@@ -85,9 +85,16 @@ def main(arguments: list[str] | None = None) -> None:
     except (EbbtideError, ValueError, ModuleNotFoundError) as error:
         sys.exit(f"random_moe: {error}")
     refuse_without_room(options.out.absolute().parent, model.size_bytes)
-    write_model(options.out, model, tell)
+    try:
+        write_model(options.out, model, tell)
+    except OSError as error:
+        print(f"\nrandom_moe: {options.out} cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(4 if error.errno == errno.ENOSPC else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
     print(f"\n{options.out}: {model.size_bytes} bytes, {time.monotonic() - began:.0f} s", file=sys.stderr)
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that an unfinished file is removed
     main()

@@ -1,19 +1,27 @@
 """Files of random mixtures of experts: true to their format, the same for a seed, whole or not there."""
 
+import errno
 import json
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from gguf import GGUFReader, quants
+from numpy.typing import NDArray
 
 from ebbtide.engine.messages import Finished
+from ebbtide.engine.model.forward import Forward
 from tests.helpers.in_process import TEXT, generate, load, of, run
 from tests.helpers.moe.recording import Recording
+from tests.helpers.moe.residual import COMMON, OWN, Residual
 from tests.helpers.moe.shapes import SHAPES, tiny
 from tests.helpers.moe.vocabulary import words
+from tests.helpers.waiting import wait_until
 from tests.tools import moe_routing, random_moe
 
 llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python has the quantiser and is the oracle")
@@ -154,18 +162,63 @@ def test_bad_arguments_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     assert not list(tmp_path.glob("*.gguf*"))
 
 
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (KeyboardInterrupt(), 130),
+        (OSError(errno.ENOSPC, "No space left on device"), 4),
+        (OSError(errno.EIO, "Input/output error"), 1),
+    ],
+)
 def test_an_unfinished_file_is_removed_and_an_older_one_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fault: BaseException,
+    code: int,
 ) -> None:
     path = written(tmp_path, "olmoe-1b-7b")
     before = path.read_bytes()
 
-    def interrupt(name: str, done: int, total: int) -> None:
+    def fail(name: str, done: int, total: int) -> None:
         if done > total // 2:
-            raise KeyboardInterrupt
+            raise fault
 
-    monkeypatch.setattr(random_moe, "tell", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        random_moe.main(["olmoe-1b-7b", str(path), "--tiny", "--seed", "1"])
+    monkeypatch.setattr(random_moe, "tell", fail)
+    ended, told = refused(capsys, "olmoe-1b-7b", str(path), "--tiny", "--seed", "1")
+    assert ended == code
+    assert "cannot be written" in told or code == 130
     assert path.read_bytes() == before
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_terminated_tool_leaves_nothing(tmp_path: Path) -> None:
+    tool = str(Path(random_moe.__file__))
+    command = [sys.executable, tool, "olmoe-1b-7b", str(tmp_path / "out.gguf"), "--layers", "1"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: any(tmp_path.glob("*.part")), "the unfinished file")
+        process.terminate()
+    assert process.returncode == 143
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_parts_of_the_hidden_state_have_their_sizes(tmp_path: Path) -> None:
+    """Of independent tokens, behind each layer's attention."""
+    name = "qwen1.5-moe-a2.7b"
+    at = Recording(written(tmp_path, name, "--type", "Q8_0"), ctx=512, threads=1)
+    promised, found = Residual(tiny(SHAPES[name])), []
+    forward, groups = at.runtime.forward, at.pager.groups
+    assert isinstance(forward, Forward)
+
+    def look(layer: int, experts: NDArray[np.integer]) -> Iterator[NDArray[np.uint8]]:
+        halves = np.split(forward._rows.x[: len(experts)], 2, axis=1)
+        found.append([halves[0].mean(), halves[0].std(), halves[1].std()])
+        return groups(layer, experts)
+
+    at.pager.groups = look  # type: ignore[method-assign]
+    at.read(np.random.default_rng(0).integers(3, 250, 256).tolist())
+    at.close()
+    for layer, (common, own, context) in enumerate(found):
+        assert common == pytest.approx(COMMON, rel=0.1)
+        assert own == pytest.approx(OWN, rel=0.2)
+        assert context * OWN / own == pytest.approx(np.sqrt(promised.context(layer)), rel=0.2)

@@ -22,9 +22,9 @@ class Recording:
         load = m.Load(str(path), budget=budget, ctx=ctx, threads=threads, device="cpu", pack="no")
         self.runtime = Runtime.load(load, lambda *_: None)
         assert self.runtime.pager is not None, "a model without experts routes nothing"
-        self._pager, self._groups = self.runtime.pager, self.runtime.pager.groups
+        self.pager, self._groups = self.runtime.pager, self.runtime.pager.groups
         self._chosen: list[list[I32]] = [[] for _ in range(self.runtime.spec.layers)]
-        self._pager.groups = self._noted  # type: ignore[method-assign]
+        self.pager.groups = self._noted  # type: ignore[method-assign]
         self._sequence = self.runtime.pool.new_sequence()
 
     def _noted(self, layer: int, experts: NDArray[np.integer]) -> Iterator[NDArray[np.uint8]]:

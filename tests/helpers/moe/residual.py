@@ -2,7 +2,8 @@
 
 The first half of the residual's elements carries the token: a direction common to all (every element COMMON)
 and the token's own part. Attention writes a mean over recent tokens into the second half. Experts add a
-little to both.
+little to both. The sizes are those of a text of independent tokens; a real one repeats its words, and its
+context is up to half larger.
 """
 
 from dataclasses import dataclass

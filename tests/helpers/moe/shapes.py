@@ -10,7 +10,8 @@ class Mix:
     """Shares of a router score's variance; together 1.
 
     `static`: an expert's own bias. `recent` and `topic`: a mean over the last few and the last many tokens.
-    `own`: the token itself.
+    `own`: the token itself. A text's repeated words make its means larger than those of independent tokens,
+    for which the shares are true: what comes of them was measured, see `SHAPES`.
     """
 
     static: float
@@ -54,7 +55,17 @@ SHAPES = {
     "qwen1.5-moe-a2.7b": MoeShape("qwen2moe", QWEN1_5, 151936, 1e6, 1e-6, Mix(0.27, 0.59, 0.02, 0.12)),
     "qwen3-30b-a3b": MoeShape("qwen3moe", QWEN3, 151936, 1e6, 1e-6, Mix(0.27, 0.59, 0.02, 0.12)),
 }
-"""By the name that the tool takes."""
+"""By the name that the tool takes.
+
+Aims, from published measurements: 44-48 % of a layer's experts carry over from token to token; 90 % of
+Qwen3's choices fall on 45-51 % of its experts, OLMoE's on fewer; LRU misses 19 % at 40 % of Qwen3's experts.
+`moe_routing.py` (400 tokens of text, 300 of answer) finds: carry-over in text and answer, share of experts
+for 90 %, misses at 25, 40, 50, 75 %:
+
+    olmoe-1b-7b                    46.4 47.9 | 42.8 | 27.1 11.7  6.7 1.6
+    qwen1.5-moe-a2.7b, 6 layers    47.4 47.6 | 50.8 | 26.7 15.9 10.9 3.8
+    qwen3-30b-a3b, 12 layers       47.2 46.9 | 49.9 | 26.1 15.9 11.0 4.0
+"""
 
 
 def tiny(shape: MoeShape) -> MoeShape:
