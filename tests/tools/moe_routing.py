@@ -23,7 +23,7 @@ from tests.helpers.moe.figures import carry_over, hot_share, lru_miss_rate, shar
 from tests.helpers.moe.recording import I32, Recording
 
 CAPACITIES = (0.25, 0.4, 0.5, 0.75)
-README = Path(__file__).parents[2] / "ARCHITECTURE.md"
+PAGE = Path(__file__).parents[2] / "ARCHITECTURE.md"
 
 
 def figures_of(prompt: list[I32], answer: list[I32], experts: int) -> dict[str, float]:
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     style = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
     parser.add_argument("model", type=Path)
-    parser.add_argument("--text", type=Path, default=README, help="a text file; else this project's own page")
+    parser.add_argument("--text", type=Path, default=PAGE, help="a text file; else this project's own page")
     parser.add_argument("--prompt", type=int, default=400, help="tokens of it")
     parser.add_argument("--answer", type=int, default=300, help="tokens of answer, the likeliest each time")
     parser.add_argument("--ctx", type=int, default=1024)

@@ -80,11 +80,13 @@ def main(arguments: list[str] | None = None) -> None:
     shape = options.model.with_layers(options.layers or options.model.sizes.layers)
     began = time.monotonic()
     try:
-        vocabulary = words(shape.vocab, tokenizer(options.tokenizer, shape.vocab))
+        source = tokenizer(options.tokenizer, shape.vocab)
+        vocabulary = words(shape.vocab, source)
         model = RandomModel(options.shape, shape, vocabulary, options.type, options.seed)
     except (EbbtideError, ValueError, ModuleNotFoundError) as error:
         sys.exit(f"random_moe: {error}")
     refuse_without_room(options.out.absolute().parent, model.size_bytes)
+    print(f"tokens of {source or 'the tests'}: {vocabulary.real} of {shape.vocab}", file=sys.stderr)
     try:
         write_model(options.out, model, tell)
     except OSError as error:
