@@ -10,10 +10,9 @@ from ebbtide.engine import messages as m
 from ebbtide.engine import sampler
 from ebbtide.engine.decisions import answered, prompt_read
 from ebbtide.engine.errors import ContextError, UsageError
-from ebbtide.engine.memory.provenance import Lane, Provenance
+from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.request import Request
-from ebbtide.engine.room import CHUNK_TOKENS
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.stop import StopFilter
 from ebbtide.engine.telemetry import RateLimit, RequestClock
@@ -91,7 +90,7 @@ class Answerer:
         self.finished = False
         clock = RequestClock(load_s=runtime.load_s)
         ids = encode_prompt(runtime, command)
-        sequence = runtime.prefixes.begin(ids, exact=True)
+        sequence = runtime.prefixes.begin(ids, exact=runtime.fast.is_exact)
         room = runtime.ctx - len(ids)
         chat = command.text is None
         stops = [*command.stop, *(runtime.template.stop_strings if chat else ())]
@@ -143,7 +142,7 @@ class Answerer:
         """Extend the sequence by `ids` and return the rows; on any failure the sequence is as before."""
         runtime, sequence = self._runtime, self._request.sequence
         start = sequence.length
-        runtime.pool.extend(sequence, len(ids), Provenance(lane, runtime.kv.format))
+        runtime.pool.extend(sequence, len(ids), runtime.fast.provenance(lane))
         try:
             return runtime.forward.hidden(
                 np.asarray(ids, np.int32), start, runtime.kv_view(sequence), self._cancelled
@@ -154,8 +153,8 @@ class Answerer:
 
     def _prefill(self) -> None:
         request, began = self._request, time.perf_counter()
-        start = request.sequence.length
-        end = min(request.prompt_tokens, (start // CHUNK_TOKENS + 1) * CHUNK_TOKENS)
+        start, chunk = request.sequence.length, self._runtime.chunk_tokens
+        end = min(request.prompt_tokens, (start // chunk + 1) * chunk)
         rows = self._run(request.ids[start:end], Lane.PREFILL)
         if end == request.prompt_tokens:
             self._next_token(rows[-1:])

@@ -11,6 +11,7 @@ from ebbtide.engine.memory.host_tier import HostTier
 from ebbtide.engine.memory.mover import Moves
 from ebbtide.engine.memory.observed import observe
 from ebbtide.engine.memory.pager import Pager
+from ebbtide.engine.memory.portions import portion_of
 from ebbtide.engine.memory.slabs import SlabMemory
 from ebbtide.engine.memory.upload import UploadMover, slot_bytes_for
 from ebbtide.engine.model.card_forward import CardForward
@@ -33,6 +34,7 @@ class CardRoom:
     """See `Room`."""
 
     threads = 0
+    chunks: tuple[int, ...] = (CHUNK_TOKENS,)
 
     def __init__(self, place: Place) -> None:
         self._place, self._ring_notice = place, ""
@@ -47,17 +49,18 @@ class CardRoom:
         """See `Room.notices`."""
         return tuple(notice for notice in (self._place.notice, self._ring_notice) if notice)
 
-    def transient_bytes(self, source: WeightSource) -> int:
+    def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int:
         """See `Room.transient_bytes`: also tables, the staging ring, and what the driver has for itself."""
         spec = source.spec
         layouts = list(_expert_layouts(source).values())
         tables = sum(mirror_bytes(layout, spec.experts) for layout in layouts)
         blocks = -(-spec.context // kv_tokens(source))
-        inputs = 8 * CHUNK_TOKENS + 4 * LOGIT_ROWS * spec.vocab + 8 * spec.layers * blocks
-        work = workspace_bytes(workspace_shape(spec, spec.context)) + Rows(spec, CHUNK_TOKENS).nbytes
+        inputs = 8 * chunk + 4 * LOGIT_ROWS * spec.vocab + 8 * spec.layers * blocks
+        work = workspace_bytes(workspace_shape(spec, spec.context, chunk)) + Rows(spec, chunk).nbytes
         # Small tensors share pieces; each leaves less than a small tensor's size of one unused.
         rounding = 4 * PIECE_BYTES + spec.layers * SHARED_BYTES
-        return tables + inputs + work + rounding + _ring_bytes(layouts) + self._place.overhead_bytes
+        ring = _ring_bytes(source, width)
+        return tables + inputs + work + rounding + ring + self._place.overhead_bytes
 
     def available_bytes(self) -> int:
         """See `Room.available_bytes`."""
@@ -67,16 +70,15 @@ class CardRoom:
         """See `Room.whole_bytes`."""
         return self._place.total_bytes
 
-    def mover(self, source: WeightSource) -> Moves:
+    def mover(self, source: WeightSource, width: int) -> Moves:
         """See `Room.mover`. Raises FitError when the card has no room for a single block."""
-        layouts = _expert_layouts(source)
 
         def size(layer: int, kind: Kind) -> tuple[int, int]:
-            layout = layouts[layer, kind]
-            return layout.page_count * layout.page_bytes, len(layout.extent_ends) - 1
+            portion = portion_of(source.expert_layout(layer, kind), width)
+            return portion.pages * source.page_bytes, portion.last_extent
 
         try:
-            ring = StagingRing(self._place.lanes, _ring_bytes(list(layouts.values())) // SLOTS)
+            ring = StagingRing(self._place.lanes, _ring_bytes(source, width) // SLOTS)
         except MemoryError as error:
             raise FitError(
                 "The card has no room to stage experts in.",
@@ -86,11 +88,17 @@ class CardRoom:
         return UploadMover(HostTier(source, size, self.host_bytes), ring, self._place.lanes)
 
     def forward(
-        self, spec: ModelSpec, weights: DenseWeights, pager: Pager | None, kv: KvLayout, context: int
+        self,
+        spec: ModelSpec,
+        weights: DenseWeights,
+        pager: Pager | None,
+        kv: KvLayout,
+        context: int,
+        chunk: int,
     ) -> CardForward:
         """See `Room.forward`."""
         place = self._place
-        ops = CardOps(workspace_shape(spec, spec.context), place.tensors.empty, place.side.stream)
+        ops = CardOps(workspace_shape(spec, spec.context, chunk), place.tensors.empty, place.side.stream)
         for layer in range(spec.layers if pager is not None else 0):
             assert pager is not None
             ops.adopt(pager.gate_up(layer))
@@ -101,7 +109,7 @@ class CardRoom:
             weights,
             pager,
             place.tensors,
-            rows=CHUNK_TOKENS,
+            rows=chunk,
             logit_rows=LOGIT_ROWS,
             context=context,
             blocks=-(-context // kv.tokens),
@@ -142,6 +150,7 @@ def _expert_layouts(source: WeightSource) -> dict[tuple[int, Kind], BlockLayout]
     return {(layer, kind): source.expert_layout(layer, kind) for layer in layers for kind in KINDS}
 
 
-def _ring_bytes(layouts: list[BlockLayout]) -> int:
-    """The staging ring's share of the card."""
-    return SLOTS * max((slot_bytes_for(each.page_count, each.page_bytes) for each in layouts), default=0)
+def _ring_bytes(source: WeightSource, width: int) -> int:
+    """The staging ring's share of the card: slots that hold the largest block at this width."""
+    pages = [portion_of(layout, width).pages for layout in _expert_layouts(source).values()]
+    return SLOTS * max((slot_bytes_for(count, source.page_bytes) for count in pages), default=0)

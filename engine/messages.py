@@ -50,6 +50,10 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     """`auto`, `cpu` or `cuda:N`."""
     emulate: str = ""
     """A card as a smaller or slower one: `vram=8GB,pcie=12GB/s`, or one of the two."""
+    width: int = 0
+    """Planes of each expert that are read and computed with, from the top, as far as it has so many; then no
+    answer is exact. 0 = all.
+    """
     cache_dir: str = ""
     """Packs go into its folder `packs`; empty = the model file's own folder."""
 
@@ -159,8 +163,8 @@ class Memory(msgspec.Struct, frozen=True):
     expert_hit_rate: float = 1.0
     bytes_paged_in: int = 0
     width_histogram: dict[str, int] = {}
-    """How many blocks have each width, from "0" (not in memory) to "8": an expert is two blocks, the fused
-    gate and up projections and the down projection.
+    """How many blocks have so many planes in memory, "0" to "8": an expert is two blocks, the fused gate and
+    up projections and the down projection.
     """
 
 
@@ -193,6 +197,10 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     """A larger budget is refused: there is not so much memory. 0 = not said."""
     pack_bytes: int = 0
     """Room on the disk that this pack would take, about."""
+    width: int = 0
+    """Planes with which the widest expert block is computed; 0 = there are no experts."""
+    planes: int = 0
+    """Planes that it has: more than `width` where answers are not exact."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):

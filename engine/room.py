@@ -20,7 +20,9 @@ from ebbtide.kernels.ops import KvLayout, Ops, WorkspaceShape
 Progress = Callable[[str, int, int], None]
 
 CHUNK_TOKENS = 256
-"""Prefill goes in chunks that end at multiples of this position, whatever the budget."""
+"""Prefill goes in chunks that end at multiples of this position; fast memory always has room for one."""
+LONG_CHUNK_TOKENS = 512
+"""Where memory is ample, chunks are this long: weights are unpacked, and experts read in, half as often."""
 LOGIT_ROWS = 16
 UNKNOWN_ROOM_BYTES = 4 << 30
 """What `--budget auto` may take where the system does not say how much memory is free."""
@@ -37,8 +39,14 @@ class Room(Protocol):
     host_bytes: int
     """Experts that are kept in ordinary memory, in front of the disk."""
 
-    def transient_bytes(self, source: WeightSource) -> int:
-        """Activations, kernel scratch, logits: reserved before anything is admitted, whatever the budget."""
+    chunks: tuple[int, ...]
+    """Tokens of a prefill chunk, the least first: which one is taken depends on the budget."""
+
+    def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int:
+        """Activations, kernel scratch, logits: reserved before anything is admitted.
+
+        `width`: planes of each expert that are used; 0 = all. `chunk`: tokens of the longest prefill chunk.
+        """
         ...
 
     def available_bytes(self) -> int:
@@ -49,14 +57,20 @@ class Room(Protocol):
         """The memory that is there, free or not; 0 = not known."""
         ...
 
-    def mover(self, source: WeightSource) -> Moves:
-        """What brings experts into pages."""
+    def mover(self, source: WeightSource, width: int) -> Moves:
+        """What brings experts, `width` planes of each (0 = all), into pages."""
         ...
 
     def forward(
-        self, spec: ModelSpec, weights: DenseWeights, pager: Pager | None, kv: KvLayout, context: int
+        self,
+        spec: ModelSpec,
+        weights: DenseWeights,
+        pager: Pager | None,
+        kv: KvLayout,
+        context: int,
+        chunk: int,
     ) -> Pass:
-        """Passes of up to `CHUNK_TOKENS` rows."""
+        """Passes of up to `chunk` rows."""
         ...
 
     def prepare(self, rehearse: Callable[[int], None], progress: Progress) -> None:
@@ -81,12 +95,12 @@ class Room(Protocol):
         ...
 
 
-def workspace_shape(spec: ModelSpec, context: int) -> WorkspaceShape:
-    """The largest call that a forward pass makes."""
+def workspace_shape(spec: ModelSpec, context: int, chunk: int) -> WorkspaceShape:
+    """The largest call that a forward pass of up to `chunk` rows makes."""
     q_rows = spec.heads * spec.head_dim
     inner = max(spec.d_ff, spec.shared_d_ff, spec.expert_d_ff)
     return WorkspaceShape(
-        max_rows=CHUNK_TOKENS,
+        max_rows=chunk,
         max_cols=max(spec.d_model, q_rows, inner),
         max_out_rows=max(2 * inner, q_rows + 2 * spec.kv_heads * spec.head_dim, spec.d_model),
         experts=max(spec.experts, 1),
@@ -102,6 +116,7 @@ class HostRoom:
     """This process's memory and processors."""
 
     host_bytes = 0
+    chunks: tuple[int, ...] = (CHUNK_TOKENS, LONG_CHUNK_TOKENS)
 
     def __init__(self, ops: Ops, notice: str = "") -> None:
         self._ops = ops
@@ -110,12 +125,12 @@ class HostRoom:
         self.home: Home = HostHome()
         self.slabs: SlabMemory = HostSlabs()
 
-    def transient_bytes(self, source: WeightSource) -> int:
+    def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int:
         """See `Room.transient_bytes`."""
         spec = source.spec
         logits = 4 * LOGIT_ROWS * spec.vocab
-        workspace = self._ops.workspace_bytes(workspace_shape(spec, spec.context))
-        return Rows(spec, CHUNK_TOKENS).nbytes + workspace + logits
+        workspace = self._ops.workspace_bytes(workspace_shape(spec, spec.context, chunk))
+        return Rows(spec, chunk).nbytes + workspace + logits
 
     def available_bytes(self) -> int:
         """See `Room.available_bytes`."""
@@ -126,18 +141,25 @@ class HostRoom:
         """See `Room.whole_bytes`."""
         return observe().whole_bytes
 
-    def mover(self, source: WeightSource) -> Moves:
+    def mover(self, source: WeightSource, width: int) -> Moves:
         """See `Room.mover`."""
         return Mover(source)
 
     def forward(
-        self, spec: ModelSpec, weights: DenseWeights, pager: Pager | None, kv: KvLayout, context: int
+        self,
+        spec: ModelSpec,
+        weights: DenseWeights,
+        pager: Pager | None,
+        kv: KvLayout,
+        context: int,
+        chunk: int,
     ) -> Pass:
         """See `Room.forward`."""
         # Zeroed by a write each, so that the memory is there (and charged) before the first prompt needs it.
-        workspace = np.zeros(self._ops.workspace_bytes(workspace_shape(spec, spec.context)), np.uint8)
+        shape = workspace_shape(spec, spec.context, chunk)
+        workspace = np.zeros(self._ops.workspace_bytes(shape), np.uint8)
         self._ops.set_workspace(workspace)
-        return Forward(spec, self._ops, weights, pager, CHUNK_TOKENS, context)
+        return Forward(spec, self._ops, weights, pager, chunk, context)
 
     def prepare(self, rehearse: Callable[[int], None], progress: Progress) -> None:
         """See `Room.prepare`: nothing."""

@@ -23,7 +23,7 @@ from ebbtide.engine.memory.kv import KvPool, KvSequence
 from ebbtide.engine.memory.pager import Pager
 from ebbtide.engine.memory.plan import MemoryPlan
 from ebbtide.engine.memory.prefix_cache import PrefixCache
-from ebbtide.engine.memory.provenance import Lane, Provenance
+from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.memory.tables import LayerLayouts
 from ebbtide.engine.model.forward import Pass
 from ebbtide.engine.model.layer import KvView
@@ -60,6 +60,8 @@ class Runtime:
     source: WeightSource
     notices: tuple[str, ...]
     load_s: float
+    chunk_tokens: int
+    """Prefill chunks end at multiples of it."""
     pack_below_bytes: int = 0
     """See `OpenModel.pack_below_bytes`."""
 
@@ -126,7 +128,7 @@ class Runtime:
         try:
             for count, lane in ((min(rows, self.ctx - 1), Lane.PREFILL), (1, Lane.DECODE)):
                 start = sequence.length
-                self.pool.extend(sequence, count, Provenance(lane, self.kv.format))
+                self.pool.extend(sequence, count, self.fast.provenance(lane))
                 ids, view = np.zeros(count, np.int32), self.kv_view(sequence)
                 hidden = self.forward.hidden(ids, start, view, lambda: False)
                 self.forward.logits(hidden[-1:], self.logits[:1])
@@ -164,6 +166,8 @@ class Runtime:
             most_budget_bytes=self.room.whole_bytes(),
             pack_below_bytes=self.pack_below_bytes,
             pack_bytes=self.source.file.size_bytes if self.pack_below_bytes else 0,
+            width=self.fast.width,
+            planes=self.fast.planes,
         )
 
     def budget_decision(self, wish: str) -> m.Decision:
@@ -261,16 +265,16 @@ def _build(
         plan,
         kv,
         layers=spec.layers,
-        bank=_bank(spec, source),
+        bank=_bank(spec, source, model.width),
         policy=command.policy,
         retain_prefixes=command.retain_prefixes,
         slabs=room.slabs,
-        mover=lambda: room.mover(source),
+        mover=lambda: room.mover(source, model.width),
     )
     undo.callback(fast.close)
     total = source.static_bytes
     weights = load_dense(spec, source, lambda done: progress("Loading", done, total), room.home)
-    forward = room.forward(spec, weights, fast.pager, kv, plan.ctx)
+    forward = room.forward(spec, weights, fast.pager, kv, plan.ctx, model.chunk_tokens)
     return Runtime(
         name=spec.name or Path(command.path).stem,
         spec=spec,
@@ -293,15 +297,16 @@ def _build(
             *template.notices,
         ),
         load_s=time.perf_counter() - began,
+        chunk_tokens=model.chunk_tokens,
         pack_below_bytes=model.pack_below_bytes,
     )
 
 
-def _bank(spec: ModelSpec, source: WeightSource) -> ExpertBank | None:
+def _bank(spec: ModelSpec, source: WeightSource, width: int) -> ExpertBank | None:
     if spec.experts == 0:
         return None
     layouts = [
         LayerLayouts(source.expert_layout(layer, "gate_up"), source.expert_layout(layer, "down"))
         for layer in range(spec.layers)
     ]
-    return ExpertBank(layouts, spec.experts, source)
+    return ExpertBank(layouts, spec.experts, source, width)

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.errors import UsageError
-from ebbtide.engine.memory.provenance import Lane, Provenance
-from ebbtide.engine.room import CHUNK_TOKENS, LOGIT_ROWS
+from ebbtide.engine.memory.provenance import Lane
+from ebbtide.engine.room import LOGIT_ROWS
 from ebbtide.engine.runtime import Runtime
 
 F32 = NDArray[np.float32]
@@ -34,11 +34,11 @@ def teacher_forced(
     view that the next call overwrites.
     """
     sequence = runtime.pool.new_sequence()
-    step = CHUNK_TOKENS if lane is Lane.PREFILL else 1
+    step = runtime.chunk_tokens if lane is Lane.PREFILL else 1
     try:
         for start in range(0, len(ids), step):
             part = np.asarray(ids[start : start + step], np.int32)
-            runtime.pool.extend(sequence, part.size, Provenance(lane, runtime.kv.format))
+            runtime.pool.extend(sequence, part.size, runtime.fast.provenance(lane))
             rows = runtime.forward.hidden(part, start, runtime.kv_view(sequence), cancelled)
             for at in range(0, part.size, LOGIT_ROWS):
                 some = rows[at : at + LOGIT_ROWS]

@@ -72,7 +72,6 @@ def compare(
         raise UsageError("--markdown and --json are two ways to print one result", hint="Give one of them.")
     if not is_installed():
         raise UsageError("llama.cpp is not installed, and there is no race without it", hint=INSTALL_HINT)
-    prefill = list(dict.fromkeys(prefill))
     load = prepare_load(context, model, flags)
     if flags.device is None:
         load = msgspec.structs.replace(load, device="cpu")

@@ -10,6 +10,7 @@ from ebbtide.engine.memory.mover import Mover, Moves
 from ebbtide.engine.memory.pager import Pager
 from ebbtide.engine.memory.plan import MemoryPlan
 from ebbtide.engine.memory.prefix_cache import PrefixCache
+from ebbtide.engine.memory.provenance import Lane, Provenance
 from ebbtide.engine.memory.slabs import SlabMemory
 from ebbtide.engine.memory.slow import ExpertSource
 from ebbtide.engine.memory.tables import LayerLayouts, WeightPageTable
@@ -19,11 +20,15 @@ from ebbtide.kernels.ops import KvLayout
 
 @dataclass(frozen=True)
 class ExpertBank:
-    """The experts of a model: `layouts` per layer, `experts` in each, and where they are read from."""
+    """The experts of a model: `layouts` per layer, `experts` in each, and where they are read from.
+
+    `width`: planes of each that are used, 0 = all; the plan's pages of an expert are meant at this width.
+    """
 
     layouts: Sequence[LayerLayouts]
     experts: int
     source: ExpertSource
+    width: int = 0
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,28 @@ class FastMemory:
     pool: KvPool
     prefixes: PrefixCache
     ledger: Ledger
+
+    @property
+    def planes(self) -> int:
+        """Planes of the widest expert block; 0 = there are no experts."""
+        return (
+            0 if self.table is None else max(layout.planes for pair in self.table.layouts for layout in pair)
+        )
+
+    @property
+    def width(self) -> int:
+        """Planes with which that block is computed."""
+        return 0 if self.table is None else int(self.table.committed.max())
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all that is computed now is computed with every plane there is."""
+        return self.table is None or self.table.is_exact
+
+    def provenance(self, lane: Lane) -> Provenance:
+        """Of keys and values that are computed now."""
+        epoch = 0 if self.table is None else self.table.epoch
+        return Provenance(lane, self.pool.kv.format, epoch, self.is_exact)
 
     def check_integrity(self) -> None:
         """Raise AssertionError or LedgerError unless every part is consistent. Between steps only."""
@@ -74,7 +101,7 @@ def open_memory(
     arena = Arena(plan.page_bytes, plan.total_pages, memory=slabs)
     table = pager = None
     if bank is not None:
-        table = WeightPageTable(bank.layouts, bank.experts, arena.pages)
+        table = WeightPageTable(bank.layouts, bank.experts, arena.pages, bank.width)
         capacity = max(plan.total_pages - plan.kv_floor_pages, plan.expert_floor_pages)
         moves = mover() if mover is not None else Mover(bank.source)
         pager = Pager(arena, table, moves, capacity_pages=capacity, policy=policy)

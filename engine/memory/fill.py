@@ -35,11 +35,11 @@ class Fill:
 
     def _reads_of(self, expert: int, pages: I32) -> list[BlockRead]:
         targets = [(address, self._arena.page_bytes) for address in self._arena.addresses(pages)]
-        layouts = self._table.layouts[self.layer]
-        split = self._table.blocks[self.layer][0].page_table.shape[1]
+        portions = self._table.portions[self.layer]
+        split = portions[0].pages
         return [
-            BlockRead(self.layer, expert, kind, len(layout.extent_ends) - 1, own)
-            for kind, layout, own in zip(KINDS, layouts, (targets[:split], targets[split:]), strict=True)
+            BlockRead(self.layer, expert, kind, portion.last_extent, own)
+            for kind, portion, own in zip(KINDS, portions, (targets[:split], targets[split:]), strict=True)
         ]
 
     def finish(self) -> int:

@@ -14,7 +14,9 @@ from ebbtide.engine.memory.slow import ExpertSource, Kind
 
 Target = tuple[int, int]
 BlockSize = Callable[[int, Kind], tuple[int, int]]
-"""(layer, kind) -> (bytes of the whole block in pages, index of its last extent)"""
+"""(layer, kind) -> (bytes in pages of what is kept of a block, index of its last extent)
+
+At a width below the full one that is not the whole block: what is never read is not kept either."""
 
 
 class HostTier:
@@ -51,7 +53,7 @@ class HostTier:
         return read
 
     def _block(self, at: tuple[int, int, Kind]) -> tuple[U8 | None, int]:
-        """(the whole block in memory, or None where there is no room; bytes read for it now)"""
+        """(the block in memory, or None where there is no room; bytes read for it now)"""
         if at in self._kept:
             return self._kept[at], 0
         layer, expert, kind = at

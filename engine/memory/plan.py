@@ -61,16 +61,22 @@ class MemoryPlan:
     """Pages of all experts: more than `total_pages` when the model does not fit whole."""
     ctx: int
     smallest_budget_bytes: int
+    base_bytes: int
+    """All that a budget holds beside experts, with the least KV and workspace."""
     notices: tuple[str, ...] = ()
-
-    @property
-    def base_bytes(self) -> int:
-        """All that a budget holds beside experts, with the least KV."""
-        return self.static_bytes + self.transient_bytes + self.kv_floor_pages * self.page_bytes
 
     @property
     def expert_bytes(self) -> int:
         return self.expert_pages * self.page_bytes
+
+    @property
+    def arena_bytes(self) -> int:
+        return self.total_pages * self.page_bytes
+
+    @property
+    def is_whole(self) -> bool:
+        """All experts fit beside the least KV: none has to be paged for a short question."""
+        return self.expert_pages + self.kv_floor_pages <= self.total_pages
 
 
 def smallest_budget(needs: Needs, ctx: int = 0) -> int:
@@ -120,17 +126,19 @@ def make_plan(
     if size > whole_bytes > 0:
         raise _too_large(size, whole_bytes)
     length = ctx or min(needs.context, _longest(needs, size))
+    kv_floor_pages = needs.kv_pages(min(length, KV_FLOOR_TOKENS))
     return MemoryPlan(
         budget_bytes=size,
         static_bytes=needs.static_bytes,
         transient_bytes=needs.transient_bytes,
         page_bytes=needs.page_bytes,
         total_pages=_arena_pages(needs, size),
-        kv_floor_pages=needs.kv_pages(min(length, KV_FLOOR_TOKENS)),
+        kv_floor_pages=kv_floor_pages,
         expert_floor_pages=needs.floor_pages,
         expert_pages=needs.all_expert_pages,
         ctx=length,
         smallest_budget_bytes=smallest,
+        base_bytes=needs.budget_bytes(kv_floor_pages),
         notices=tuple(_notices(needs, size, length, ctx, available_bytes)),
     )
 

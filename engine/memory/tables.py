@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbtide.engine.memory.arena import I32, join_pages
+from ebbtide.engine.memory.portions import Portion, portion_of
 from ebbtide.engine.memory.slow import KINDS
 from ebbtide.kernels.layout import BlockLayout
 from ebbtide.kernels.ops import BlockTable, Pages
@@ -26,10 +27,13 @@ class LayerLayouts(NamedTuple):
     gate_up: BlockLayout
     down: BlockLayout
 
-    @property
-    def page_count(self) -> int:
-        """Pages of one whole expert."""
-        return self.gate_up.page_count + self.down.page_count
+    def portions(self, width: int = 0) -> tuple[Portion, Portion]:
+        """What is kept of both at this width; 0 = all."""
+        return portion_of(self.gate_up, width), portion_of(self.down, width)
+
+    def page_count(self, width: int = 0) -> int:
+        """Pages of one expert at this width; 0 = whole."""
+        return sum(portion.pages for portion in self.portions(width))
 
 
 class Widths(NamedTuple):
@@ -47,17 +51,23 @@ class WeightPageTable:
     q is a logical width that eviction leaves alone; a is 0 for an evicted block. Before a kernel reads a
     block, a >= q must hold. `epoch` counts changes of q. The BlockTables share this object's arrays, so an
     edit here is what the next kernel call sees.
+
+    d and q are one `width` for all blocks (0 = all planes), as far as a block has so many planes; only the
+    extents that it needs are read and have pages (`portions`).
     """
 
-    def __init__(self, layouts: Sequence[LayerLayouts], experts: int, pages: Pages) -> None:
+    def __init__(self, layouts: Sequence[LayerLayouts], experts: int, pages: Pages, width: int = 0) -> None:
         self.layouts, self.experts, self.epoch = tuple(layouts), experts, 0
-        self.pages_per_expert = tuple(pair.page_count for pair in self.layouts)
+        self.portions = tuple(pair.portions(width) for pair in self.layouts)
+        self.pages_per_expert = tuple(pair.page_count(width) for pair in self.layouts)
         shape = (len(self.layouts), len(KINDS), experts)
         self.committed = np.zeros(shape, np.uint8)
-        for layer, pair in enumerate(self.layouts):
-            for kind, layout in enumerate(pair):
-                self.committed[layer, kind] = layout.planes
+        for layer, portions in enumerate(self.portions):
+            for kind, portion in enumerate(portions):
+                self.committed[layer, kind] = portion.width
         self.desired = self.committed.copy()
+        self.is_exact = self.portions == tuple(pair.portions() for pair in self.layouts)
+        """Whether every plane of every block is committed."""
         self.available = np.zeros(shape, np.uint8)
         self.blocks = tuple(
             tuple(self._block_table(layer, kind, layout, pages) for kind, layout in enumerate(pair))
@@ -75,11 +85,14 @@ class WeightPageTable:
         return len(self.layouts)
 
     def attach(self, layer: int, expert: int, pages: I32) -> None:
-        """Publish an expert's pages (gate_up's, then down's, in virtual order) at full width."""
-        gate_up, down = self.blocks[layer]
-        split = gate_up.page_table.shape[1]
-        gate_up.page_table[expert], down.page_table[expert] = pages[:split], pages[split:]
-        self.available[layer, :, expert] = gate_up.layout.planes, down.layout.planes
+        """Publish an expert's pages: those of gate_up's portion, then of down's, in virtual order."""
+        (gate_up, down), (first, second) = self.blocks[layer], self.portions[layer]
+        split = first.pages
+        gate_up.page_table[expert, :split], down.page_table[expert, : second.pages] = (
+            pages[:split],
+            pages[split:],
+        )
+        self.available[layer, :, expert] = first.planes, second.planes
         self.resident[layer][expert] = 1
 
     def detach(self, layer: int, expert: int) -> I32:
@@ -100,7 +113,7 @@ class WeightPageTable:
         return Widths(self.desired.copy(), self.committed.copy(), self.available.copy(), self.epoch)
 
     def width_histogram(self) -> dict[str, int]:
-        """Blocks by available width, "0" (evicted) to "8"."""
+        """Blocks by available width, "0" (evicted) to "8": what pages hold, also planes that none uses."""
         counts = np.bincount(self.available.reshape(-1), minlength=9)
         return {str(width): int(count) for width, count in enumerate(counts)}
 
@@ -114,11 +127,17 @@ class WeightPageTable:
         """Raise AssertionError unless widths, residency and page tables agree and no page is mapped twice."""
         pages = self.mapped_pages()
         assert len(np.unique(pages)) == len(pages), "a page belongs to two blocks"
+        assert (self.committed > 0).all() and (self.committed == self.desired).all(), (
+            "a width is not as wished"
+        )
         for layer, pair in enumerate(self.blocks):
             here = np.frombuffer(self.resident[layer], np.uint8) != 0
             for kind, block in enumerate(pair):
                 available = self.available[layer, kind]
                 assert ((available >= block.widths) == here).all(), f"layer {layer}: resident but a < q"
                 for expert, width in enumerate(available.tolist()):
-                    have = int(np.count_nonzero(block.page_table[expert] != ABSENT))
-                    assert have == block.layout.pages_at_width(width), f"layer {layer} expert {expert}: pages"
+                    has_page = block.page_table[expert] != ABSENT
+                    needed = block.layout.pages_at_width(width)
+                    assert has_page[:needed].all() and not has_page[needed:].any(), (
+                        f"layer {layer} expert {expert}: pages"
+                    )

@@ -9,11 +9,14 @@ from typing import Protocol
 from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.gguf import GgufFile, open_gguf
 from ebbtide.engine.memory.budget import parse_budget
+from ebbtide.engine.memory.chunks import plan_chunks
 from ebbtide.engine.memory.page_size import PageSize, choose, evaluate, layouts_of
-from ebbtide.engine.memory.plan import MemoryPlan, Needs, make_plan
+from ebbtide.engine.memory.plan import MemoryPlan, Needs
+from ebbtide.engine.memory.portions import portion_of
 from ebbtide.engine.messages import Load
 from ebbtide.engine.model.rope import rope_table_bytes
 from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.model.width import checked_width, expert_planes, width_notices
 from ebbtide.engine.sizes import mib_typed, mib_words
 from ebbtide.engine.weights.gguf_source import GgufSource
 from ebbtide.engine.weights.pack_index import pack_path_for
@@ -37,7 +40,10 @@ class Place(Protocol):
     @property
     def host_bytes(self) -> int: ...
 
-    def transient_bytes(self, source: WeightSource) -> int: ...
+    @property
+    def chunks(self) -> tuple[int, ...]: ...
+
+    def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int: ...
 
     def available_bytes(self) -> int: ...
 
@@ -58,8 +64,12 @@ class OpenModel:
     page: PageSize
     plan: MemoryPlan
     notices: tuple[str, ...]
+    chunk_tokens: int
+    """Of the prefill."""
     pack_below_bytes: int = 0
     """A smaller budget would need a pack, which is not there; 0 = none would."""
+    width: int = 0
+    """Planes of each expert that are used; 0 = all."""
 
     @property
     def spec(self) -> ModelSpec:
@@ -72,7 +82,10 @@ def kv_bytes_per_token(spec: ModelSpec) -> int:
 
 
 def page_size_for(source: GgufSource) -> PageSize:
-    """The page size that suits the experts' planes and the KV of a model file."""
+    """The page size that suits the experts' planes and the KV of a model file.
+
+    One for all widths: a pack serves them all, and nothing else differs between two of them.
+    """
     shapes = expert_shapes(source.map)
     layouts = layouts_of(distinct_blocks(shapes.values(), source.spec.experts), FLOOR_PLANES)
     return choose(layouts, kv_bytes_per_token(source.spec))
@@ -104,7 +117,7 @@ def open_model(command: Load, place: Place, progress: Progress) -> OpenModel:
         return _planned(pack, command, place)
     if model.plan.expert_bytes <= place.host_bytes:
         return model
-    if model.plan.expert_pages + model.plan.kv_floor_pages > model.plan.total_pages:
+    if not model.plan.is_whole:
         plain.close()
         raise _pack_needed(model.plan, path, why_not)
     return replace(model, pack_below_bytes=model.plan.base_bytes + model.plan.expert_bytes)
@@ -167,15 +180,31 @@ def _pack_needed(plan: MemoryPlan, path: Path, why: str) -> PackNeeded:
 
 
 def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
+    page, planes = _page(source), expert_planes(source)
+    width = checked_width(command.width, planes)
+    chunks = [(chunk, place.transient_bytes(source, width, chunk)) for chunk in place.chunks]
+    chunk, plan = plan_chunks(
+        chunks,
+        _needs(source, command.ctx, page, width, chunks[0][1]),
+        parse_budget(command.budget),
+        ctx=command.ctx,
+        available_bytes=place.available_bytes(),
+        whole_bytes=place.whole_bytes(),
+    )
+    reason = (page.reason,) if page.reason else ()
+    notices = (*width_notices(width, planes), *plan.notices, *reason)
+    return OpenModel(source, page, plan, notices, chunk_tokens=chunk, width=width)
+
+
+def _needs(source: WeightSource, ctx: int, page: PageSize, width: int, transient_bytes: int) -> Needs:
     spec = source.spec
-    page = _page(source)
     expert_pages = tuple(
-        source.expert_layout(layer, "gate_up").page_count + source.expert_layout(layer, "down").page_count
+        sum(portion_of(source.expert_layout(layer, kind), width).pages for kind in KINDS)
         for layer in range(spec.layers if spec.experts else 0)
     )
-    needs = Needs(
-        static_bytes=source.static_bytes + rope_table_bytes(spec, command.ctx or spec.context),
-        transient_bytes=place.transient_bytes(source),
+    return Needs(
+        static_bytes=source.static_bytes + rope_table_bytes(spec, ctx or spec.context),
+        transient_bytes=transient_bytes,
         page_bytes=page.page_bytes,
         layers=spec.layers,
         tokens_per_page=page.tokens,
@@ -183,15 +212,6 @@ def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
         expert_pages=expert_pages,
         experts=spec.experts,
     )
-    plan = make_plan(
-        needs,
-        parse_budget(command.budget),
-        ctx=command.ctx,
-        available_bytes=place.available_bytes(),
-        whole_bytes=place.whole_bytes(),
-    )
-    reason = (page.reason,) if page.reason else ()
-    return OpenModel(source, page, plan, (*plan.notices, *reason))
 
 
 def _page(source: WeightSource) -> PageSize:

@@ -146,8 +146,9 @@ def test_flags_of_later_versions_are_refused_by_name(cli: Cli, model: str, flags
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_no_flag_that_is_refused(cli: Cli, command: str) -> None:
     shown = cli(command, "--help").out.split()
-    refused = "--quality --kv --miss --resize --record --arm --bits --task --width"
+    refused = "--quality --kv --miss --resize --record --arm --bits --task"
     assert shown and not set(refused.split()) & set(shown)
+    assert ("--width" in shown) == (command == "bench")
 
 
 def test_pull_fetches_the_starter_and_says_so(cli: Cli) -> None:
@@ -160,7 +161,6 @@ def test_pull_fetches_the_starter_and_says_so(cli: Cli) -> None:
     [
         ["plan"],
         ["serve"],
-        ["bench", "--width", "4"],
         ["compare", "--width", "4"],
         ["eval", "--text", "x", "--arm", "dp"],
         ["pack", "x", "--any-precision"],

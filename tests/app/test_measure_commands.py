@@ -19,12 +19,13 @@ from ebbtide.app.model_facts import ModelFacts
 from ebbtide.engine.device.describe import CardFacts
 from ebbtide.engine.messages import Memory
 from tests.helpers.app_types import Cli
+from tests.helpers.fake_engine import Script
 
 
 def test_bench_json(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ebbtide.app.stream_rate.BUFFER_BYTES", 1 << 20)
     result = json.loads(cli("bench", model, "--prefill", "16,64", "--runs", "2", "--json").out)
-    fields = ["model", "machine", "decode_tok_s", "prefill_tok_s", "first_token_s", "memory"]
+    fields = ["model", "machine", "width", "decode_tok_s", "prefill_tok_s", "first_token_s", "memory"]
     assert list(result) == fields
     assert set(result["machine"]) == {"cpu", "isa", "threads", "stream_bytes_per_s", "gpu"}
     assert result["decode_tok_s"] == {"median": 50.0, "min": 50.0, "max": 50.0, "runs": 2}
@@ -32,8 +33,95 @@ def test_bench_json(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert result["machine"]["stream_bytes_per_s"] > 0
 
 
+def asked(record: Path) -> list[str]:
+    """What each request measured, in order: the prompt's kind by its words and the answer's limit."""
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    return [
+        f"{len(line['text'].split())} words, {line['max_tokens']}"
+        for line in lines
+        if line["type"] == "generate"
+    ]
+
+
+def test_bench_goes_in_rounds_of_one_of_each(cli: Cli, model: str, tmp_path: Path) -> None:
+    """What the machine does meanwhile falls on all measures alike; the first round warms each of them up."""
+    record = tmp_path / "commands"
+    arguments = ["--prefill", "256,512,512", "--decode", "9", "--runs", "2", "--json"]
+    result = json.loads(cli("bench", model, *arguments, script=Script(record=str(record))).out)
+    requests = asked(record)
+    first = requests[:3]
+    assert len(set(first)) == 3 and first[0].endswith(", 9") and requests == first * 3
+    assert list(result["prefill_tok_s"]) == ["256", "512"] and result["decode_tok_s"]["runs"] == 2
+    texts = [json.loads(line).get("text") for line in record.read_text().splitlines()]
+    starts = [text[:12] for text in texts if text]
+    assert len(set(starts)) == len(starts), "a prompt began like another one"
+
+
 def test_bench_refuses_what_does_not_fit_the_context(cli: Cli, model: str) -> None:
     assert cli("bench", model, "--ctx", "64", "--prefill", "128").code == 2
+    assert cli("bench", model, "--ctx", "1024", "--prefill", "128,512,2048").code == 2
+    assert cli("bench", model, "--ctx", "64").code == 2, "the answer does not fit either"
+
+
+@pytest.mark.parametrize(
+    ("ctx", "lengths", "words"),
+    [
+        (4096, ["128", "512", "2048"], ""),
+        (1024, ["128", "512"], "not measured with prompts of 2,048 tokens: the context holds 1,024"),
+        (540, ["128"], "512 and 2,048 tokens"),
+        (128, [], "128, 512 and 2,048 tokens"),
+    ],
+)
+def test_lengths_that_nobody_gave_are_those_that_fit(
+    cli: Cli, model: str, ctx: int, lengths: list[str], words: str
+) -> None:
+    done = cli("bench", model, "--ctx", str(ctx), "--runs", "1", "--json")
+    assert list(json.loads(done.out)["prefill_tok_s"]) == lengths
+    assert words in done.err and (words != "") == ("prompts of" in done.err)
+
+
+def test_bench_tells_people_memory_too(cli: Cli, model: str) -> None:
+    out = cli("bench", model, "--prefill", "16", "--runs", "1").out
+    assert "peak memory" in out and "310 MiB" in out
+    assert "280 MiB of a budget of 300 MiB" in out
+
+
+@pytest.mark.parametrize(("width", "told"), [(None, 8), (1, 1), (4, 4), (8, 8)])
+def test_bench_at_a_width_of_all_experts(
+    cli: Cli, model: str, tmp_path: Path, width: int | None, told: int
+) -> None:
+    record = tmp_path / "commands"
+    flags = [] if width is None else ["--width", str(width)]
+    arguments = ["bench", model, *flags, "--prefill", "16", "--runs", "1"]
+    result = json.loads(cli(*arguments, "--json", script=Script(record=str(record))).out)
+    (load,) = [line for line in map(json.loads, record.read_text().splitlines()) if line["type"] == "load"]
+    assert load["width"] == (width or 0) and result["width"] == told
+    words = "8 of 8 planes" if told == 8 else f"{told} of 8 planes, not exact"
+    assert words in cli(*arguments).out
+
+
+def test_a_model_without_experts_has_no_width(cli: Cli, model: str) -> None:
+    script = Script(planes=0)
+    arguments = ["bench", model, "--prefill", "16", "--runs", "1"]
+    assert json.loads(cli(*arguments, "--json", script=script).out)["width"] is None
+    assert "planes" not in cli(*arguments, script=script).out
+
+
+@pytest.mark.parametrize("width", ["0", "9", "-1", "4.5", "four", ""])
+def test_a_width_that_is_none_is_a_usage_error(cli: Cli, model: str, width: str) -> None:
+    result = cli("bench", model, "--width", width)
+    assert result.code == 2 and "--width" in result.err and result.err.count("\n") == 2
+
+
+def test_bench_says_how_far_it_is(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    def update(self: object, stage: str, done: int, total: int) -> None:
+        told.append((stage, done, total))
+
+    monkeypatch.setattr("ebbtide.app.console.ProgressPrinter.update", update)
+    assert cli("bench", model, "--prefill", "16,64", "--runs", "2").code == 0
+    assert told == [("measuring", done, 9) for done in range(10)]
 
 
 def test_bench_prompts_differ_from_their_first_word_on() -> None:

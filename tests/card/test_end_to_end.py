@@ -15,6 +15,7 @@ from ebbtide.engine import messages as m
 from ebbtide.engine.device.card_memory import CardMemory
 from ebbtide.engine.device.driver import DriverError
 from ebbtide.engine.loop import Engine
+from ebbtide.engine.memory.host_tier import HostTier
 from ebbtide.engine.memory.provenance import Lane, Provenance
 from ebbtide.engine.observer import look_at_machine
 from ebbtide.engine.runtime import Runtime
@@ -22,6 +23,7 @@ from ebbtide.engine.scoring import teacher_forced
 from tests.helpers.float_reference import FloatReference
 from tests.helpers.host_card import HostCard
 from tests.helpers.in_process import Script, generate, load, of, run
+from tests.helpers.narrowed import narrowed
 from tests.helpers.tiny_models import Family, write_tiny
 
 SIZES: dict[str, Any] = {
@@ -40,9 +42,17 @@ MOVES = {"copy_", "new_empty", "empty", "set_", "view", "slice", "select", "unsq
 MOVES |= {"lift_fresh", "reshape", "_reshape_alias", "as_strided", "expand", "transpose"}
 
 
-def loaded(folder: Path, family: Family, budget: str = "100%", layers: int = 1) -> Runtime:
-    path = write_tiny(folder / f"{family}.gguf", family, **SIZES | {"layers": layers})
-    return Runtime.load(load(path, budget=budget, pack="no"), lambda *_: None)
+def loaded(
+    folder: Path,
+    family: Family,
+    budget: str = "100%",
+    layers: int = 1,
+    *,
+    width: int = 0,
+    quant: str = "Q4_0",
+) -> Runtime:
+    path = write_tiny(folder / f"{family}.gguf", family, **SIZES | {"layers": layers, "quant": quant})
+    return Runtime.load(load(path, budget=budget, pack="no", width=width), lambda *_: None)
 
 
 def logits(runtime: Runtime, lane: Lane) -> np.ndarray[Any, Any]:
@@ -65,6 +75,44 @@ def test_logits_follow_the_float_reference_in_both_lanes(
     worst = float(np.abs(prefill - exact).max() / np.abs(exact).max())
     print(f"{family}: logits within {worst:.1e} of the reference")
     assert worst < 1e-3
+
+
+@pytest.mark.parametrize(("quant", "width"), [("Q4_0", 1), ("Q8_0", 3), ("Q8_0", 6)])
+def test_logits_at_a_lower_width_are_those_of_the_truncated_planes(
+    tmp_path: Path, card: HostCard, quant: str, width: int
+) -> None:
+    runtime = loaded(tmp_path, "mixtral", "0%", width=width, quant=quant)
+    prefill, decode = (logits(runtime, lane) for lane in (Lane.PREFILL, Lane.DECODE))
+    runtime.fast.check_integrity()
+    assert runtime.loaded().width == width and runtime.memory().peak_bytes <= runtime.plan.budget_bytes
+    assert runtime.pager is not None and runtime.pager.misses > SIZES["experts"], "nothing was paged"
+    runtime.close()
+    assert (prefill == decode).all(), "the lanes must agree bit for bit"
+    exact = narrowed(tmp_path / "mixtral.gguf", width, bf16_kv=True).logits(IDS).numpy()
+    assert float(np.abs(prefill - exact).max() / np.abs(exact).max()) < 1e-3
+
+
+def test_a_lower_width_takes_less_of_card_and_host(tmp_path: Path, card: HostCard) -> None:
+    """Pages, the staging ring, and experts that are kept in front of the disk."""
+    plans, kept = {}, {}
+    for width in (0, 3):
+        runtime = loaded(tmp_path, "mixtral", width=width, quant="Q8_0")
+        assert runtime.pager is not None
+        runtime.pager.warm()
+        plans[width] = runtime.plan
+        kept[width] = tier_of(runtime).kept_bytes
+        assert kept[width] == runtime.memory().expert_bytes == plans[width].expert_bytes
+        runtime.close()
+    assert plans[3].transient_bytes < plans[0].transient_bytes
+    assert kept[3] < kept[0]
+
+
+def tier_of(runtime: Runtime) -> HostTier:
+    """What is in front of the disk."""
+    assert runtime.pager is not None
+    tier = runtime.pager._mover._source  # type: ignore[attr-defined]
+    assert isinstance(tier, HostTier)
+    return tier
 
 
 def test_same_tokens_at_every_budget_within_the_ledger(tmp_path: Path, card: HostCard) -> None:

@@ -81,6 +81,7 @@ class Script(msgspec.Struct, frozen=True):
     expert_bytes: int = 0
     pack_below_bytes: int = 0
     pack_bytes: int = 0
+    planes: int = 8
     fail_below_ctx: int = 0
     """Requests fail only while the context is smaller; 0 = always."""
     counts: bool = True
@@ -241,6 +242,8 @@ class FakeEngine:
                 page_bytes=1 << 16,
                 pack_below_bytes=self.script.pack_below_bytes,
                 pack_bytes=self.script.pack_bytes,
+                width=load.width or self.script.planes,
+                planes=self.script.planes,
             )
         )
 

@@ -25,9 +25,9 @@ def _quantise(x: F32) -> tuple[NDArray[np.int64], F32]:
     groups = x.reshape(x.shape[0], -1, 32)
     peak = np.abs(groups).max(axis=2)
     with np.errstate(divide="ignore"):
-        inverse = np.where(peak == 0, np.float32(0), np.float32(32767) / peak).astype(np.float32)
-    q = np.clip(np.rint(groups * inverse[..., None]), -32767, 32767)
-    return q.astype(np.int64), (peak / np.float32(32767)).astype(np.float32)
+        inverse = np.where(peak == 0, np.float32(0), np.float32(1919) / peak).astype(np.float32)
+    q = np.clip(np.rint(groups * inverse[..., None]), -1919, 1919)
+    return q.astype(np.int64), (peak / np.float32(1919)).astype(np.float32)
 
 
 def emulate(x: F32, weights: Weights, form: MatrixFormat) -> F32:

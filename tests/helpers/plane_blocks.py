@@ -108,7 +108,7 @@ def weights_of(table: BlockTable, index: int = 0) -> list[Weights]:
 def product_bound(x: NDArray[np.floating], weights: Weights) -> NDArray[np.float64]:
     """Largest |kernel - exact| of x W^T, [M, N].
 
-    x is rounded to steps of a = max / 32767 per 32 columns: at most half a step each (and a little, as x / a
+    x is rounded to steps of a = max / 1919 per 32 columns: at most half a step each (and a little, as x / a
     itself is rounded), weighed by |w|. Then come f32 roundings: fewer than 8 per group, plus one per group in
     the running sum, each at most one unit of the magnitudes that are added.
     """
@@ -116,7 +116,7 @@ def product_bound(x: NDArray[np.floating], weights: Weights) -> NDArray[np.float
     groups = cols // 32
     w = weights.dense().numpy()
     peak = np.abs(x.astype(np.float64)).reshape(rows, groups, 32).max(axis=2)
-    step = np.repeat(peak / 32767, 32, axis=1)
+    step = np.repeat(peak / 1919, 32, axis=1)
     quantised = 0.503 * step @ np.abs(w).T
     scale, minimum = (np.repeat(np.abs(t.numpy()), 16, axis=1) for t in (weights.scale, weights.minimum))
     parts = scale * (weights.codes.numpy() * weights.step + abs(weights.offset)) + minimum

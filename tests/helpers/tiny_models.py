@@ -154,7 +154,13 @@ def tensors_of(
         if family == "llama":
             yield from _ffn(blk, "", (sizes.d_ff, d_model))
             continue
-        yield f"{blk}.ffn_gate_inp.weight", (sizes.experts, d_model), 1.0
+        # Gates that are not normalised show in the logits only where they do not sum to one anyway.
+        is_normalised = family in ("mixtral", "qwen3moe")
+        yield (
+            f"{blk}.ffn_gate_inp.weight",
+            (sizes.experts, d_model),
+            1.0 if is_normalised else 2 / np.sqrt(d_model),
+        )
         d_ff = sizes.expert_d_ff if family.startswith("qwen") else sizes.d_ff
         if legacy_experts:
             for expert in range(sizes.experts):

@@ -56,6 +56,31 @@ def test_a_chat_within_the_ledger(percent: float) -> None:
     memory.close()
 
 
+@pytest.mark.parametrize("width", [4, 1])
+def test_a_budget_holds_more_experts_at_a_lower_width(width: int) -> None:
+    narrow = replace(NEEDS, expert_pages=tuple(pair.page_count(width) for pair in layouts()))
+    budget = Budget("bytes", plan(35).budget_bytes)
+    planned = make_plan(narrow, budget, ctx=0, available_bytes=1 << 30)
+    assert planned.smallest_budget_bytes < plan(35).smallest_budget_bytes
+    assert planned.expert_bytes < plan(35).expert_bytes
+    bank = ExpertBank(layouts(), EXPERTS, FakeSource(), width)
+    memory = open_memory(planned, KV, layers=LAYERS, bank=bank)
+    full = build(35)
+    assert memory.pager is not None and full.pager is not None
+    assert sum(memory.pager.quotas) > sum(full.pager.quotas)
+    assert memory.table is not None and full.table is not None
+    assert full.table.is_exact and not memory.table.is_exact
+    memory.pager.warm()
+    memory.check_integrity()
+    figures = memory.ledger.memory(None)
+    each = [pair.page_count(width) * PAGE for pair in layouts()]
+    held = zip(memory.pager.quotas, each, strict=True)
+    assert figures.expert_bytes == sum(quota * nbytes for quota, nbytes in held)
+    assert figures.peak_bytes <= figures.budget_bytes
+    memory.close()
+    full.close()
+
+
 def test_peak_remembers_what_was_given_back() -> None:
     memory = build(100)
     sequence = memory.pool.new_sequence()

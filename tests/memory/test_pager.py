@@ -188,6 +188,93 @@ def test_unknown_policy_is_a_usage_error() -> None:
         make_system(FLOOR_PAGES, policy="clairvoyant")
 
 
+# --- one width for all ---
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 6])
+def test_only_what_a_width_needs_is_read_and_has_pages(width: int) -> None:
+    system = make_system(FLOOR_PAGES * EXPERTS, width=width)
+    for layer in range(LAYERS):
+        run(system, layer, 0, 3, 5)  # checks page by page, and the integrity of table and arena
+    parts = {layer: pair.portions(width) for layer, pair in enumerate(layouts())}
+    assert system.source.last_extents == {
+        (layer, kind, part.last_extent)
+        for layer, portions in parts.items()
+        for kind, part in zip(("gate_up", "down"), portions, strict=True)
+    }
+    pages = [sum(part.pages for part in portions) for portions in parts.values()]
+    assert system.arena.owned_pages(Tenant.EXPERTS) == 3 * sum(pages)
+    assert system.pager.bytes_paged_in == 3 * sum(pages) * PAGE
+    assert pages[1] < EXPERT_PAGES[1] and pages[0] <= EXPERT_PAGES[0]
+    system.close()
+
+
+def test_a_width_is_committed_as_far_as_a_block_has_planes() -> None:
+    system = make_system(FLOOR_PAGES * EXPERTS, width=5)
+    gate_up, odd, even = system.pager.gate_up(0), system.pager.down(1), system.pager.down(0)
+    assert set(gate_up.widths) == {5} and set(odd.widths) == {5} and set(even.widths) == {4}
+    run(system, 0, 2)
+    run(system, 1, 2)
+    histogram = system.pager.width_histogram()
+    assert (histogram["4"], histogram["5"], histogram["8"]) == (1, 3, 0)
+    assert sum(histogram.values()) == LAYERS * EXPERTS * 2
+    system.close()
+
+
+def test_more_experts_fit_at_a_lower_width() -> None:
+    quotas, floors = {}, {}
+    for width in (0, 8, 4, 2, 1):
+        system = make_system(FLOOR_PAGES * 3, width=width)
+        quotas[width], floors[width] = system.pager.quotas, system.pager.floor_pages
+        system.pager.warm()
+        assert [len(resident(system, layer)) for layer in range(LAYERS)] == system.pager.quotas
+        system.check()
+        system.close()
+    assert quotas[0] == quotas[8] == [3] * LAYERS and floors[0] == floors[8] == FLOOR_PAGES
+    assert sum(quotas[0]) < sum(quotas[4]) < sum(quotas[2])
+    assert floors[0] > floors[4] > floors[2] == floors[1], "the floor is read below it"
+
+
+def test_below_the_floor_more_is_there_than_is_used() -> None:
+    system = make_system(FLOOR_PAGES, width=1)
+    run(system, 0, 4)
+    assert set(system.pager.gate_up(0).widths) == {1}
+    assert system.pager.width_histogram()["2"] == 2
+    system.close()
+
+
+def test_a_lower_width_pages_and_gives_as_the_full_one_does() -> None:
+    system = make_system(FLOOR_PAGES * 2, width=3, source=FakeSource())
+    for layer in range(LAYERS):
+        for expert in range(EXPERTS):
+            run(system, layer, expert, (expert + 1) % EXPERTS)
+    system.pager.warm()
+    system.pager.give_pages(10 * FLOOR_PAGES)
+    assert [len(resident(system, layer)) for layer in range(LAYERS)] == [1] * LAYERS
+    system.source.broken = {(1, 2)}
+    with pytest.raises(ModelError):
+        run(system, 1, 1, 2, 3)
+    system.check()
+    system.close()
+
+
+@pytest.mark.parametrize("harm", ["a page too many", "a page too few", "a wish not granted"])
+def test_a_table_at_a_lower_width_is_checked(harm: str) -> None:
+    system = make_system(FLOOR_PAGES * EXPERTS, width=3)
+    run(system, 1, 2)
+    block, needed = system.pager.down(1), layouts()[1].portions(3)[1].pages
+    assert 1 < needed < block.layout.page_count
+    if harm == "a page too many":
+        block.page_table[2, needed] = int(system.arena.total_pages) - 1
+    elif harm == "a page too few":
+        block.page_table[2, needed - 1] = -1
+    else:
+        block.widths[2] = 2
+    with pytest.raises(AssertionError):
+        system.pager.check_integrity()
+    system.pager.close()
+
+
 # --- quotas and giving ---
 
 

@@ -40,8 +40,9 @@ class MemoryMachine(RuleBasedStateMachine):
         retain=st.booleans(),
         policy=st.sampled_from(["lru", "lfu"]),
         reserve=st.integers(0, 3),
+        width=st.sampled_from([0, 1, 3]),
     )
-    def start(self, extra: int, retain: bool, policy: str, reserve: int) -> None:
+    def start(self, extra: int, retain: bool, policy: str, reserve: int, width: int) -> None:
         pages = FLOOR_PAGES + (reserve + 3) * LAYERS + extra
         self.system = make_system(
             pages,
@@ -49,6 +50,7 @@ class MemoryMachine(RuleBasedStateMachine):
             reserve=reserve * LAYERS,
             max_tokens=MAX_TOKENS,
             retain_prefixes=retain,
+            width=width,
         )
 
     def teardown(self) -> None:

@@ -22,6 +22,7 @@ from ebbtide.engine.memory.upload import UploadMover, slot_bytes_for
 from tests.helpers.fake_cuda import FakeCuda
 from tests.helpers.late_queues import LateQueues
 from tests.helpers.memory_fakes import (
+    EXPERT_PAGES,
     EXPERTS,
     FLOOR_PAGES,
     LAYERS,
@@ -66,11 +67,12 @@ class DriverCard(CudaCard):
 class CardSystem:
     """A pager over a card. Kernels note what they found in `faults`."""
 
-    def __init__(self, card: Card, *, extra_pages: int = 12, slots: int = 3) -> None:
+    def __init__(self, card: Card, *, extra_pages: int = 12, slots: int = 3, width: int = 0) -> None:
         self.card, self.source, self.faults = card, FakeSource(), list[str]()
         self.arena = Arena(PAGE, FLOOR_PAGES + extra_pages, slab_bytes=8 * PAGE, memory=card)
-        self.ring = StagingRing(card, slot_bytes_for(LARGEST_BLOCK, PAGE), slots)
-        table = WeightPageTable(layouts(), EXPERTS, self.arena.pages)
+        table = WeightPageTable(layouts(), EXPERTS, self.arena.pages, width)
+        largest = max(portion.pages for portions in table.portions for portion in portions)
+        self.ring = StagingRing(card, slot_bytes_for(largest, PAGE), slots)
         mover = UploadMover(self.source, self.ring, card)
         self.pager = Pager(self.arena, table, mover, capacity_pages=self.arena.total_pages)
 
@@ -81,6 +83,7 @@ class CardSystem:
             for expert in experts
             for kind, block in zip(KINDS, (self.pager.gate_up(layer), self.pager.down(layer)), strict=True)
             for place, page in enumerate(block.page_table[expert].tolist())
+            if page >= 0
         ]
 
         def kernel() -> None:
@@ -134,8 +137,9 @@ def kv_turn(system: CardSystem, held: dict[int, int], chooser: random.Random) ->
             pager.set_capacity(arena.total_pages - len(held))
 
 
-def run(card: Card, seed: int, *, slots: int = 3, steps: int = 60) -> CardSystem:
-    system, chooser, held = CardSystem(card, slots=slots), random.Random(seed), dict[int, int]()
+def run(card: Card, seed: int, *, slots: int = 3, steps: int = 60, width: int = 0) -> CardSystem:
+    chooser, held = random.Random(seed), dict[int, int]()
+    system = CardSystem(card, slots=slots, width=width)
     for _ in range(steps):
         step(system, chooser)
         kv_turn(system, held, chooser)
@@ -155,6 +159,14 @@ def test_delayed_and_reordered_copies_and_kernels_never_meet_in_a_page(seed: int
     system = run(SimulatedCard(seed), seed, slots=1 + seed % 4)
     assert system.faults == []
     assert system.pager.misses > 20 and system.pager.hits > 5
+
+
+@pytest.mark.parametrize("seed", SEEDS[:5])
+def test_blocks_of_fewer_planes_take_the_same_way_in_smaller_slots(seed: int) -> None:
+    system = run(SimulatedCard(seed), seed, slots=1 + seed % 4, width=2)
+    assert system.faults == [] and system.pager.misses > 20
+    assert system.pager.bytes_paged_in < system.pager.misses * min(EXPERT_PAGES) * PAGE
+    assert system.source.last_extents == {(layer, kind, 0) for layer in range(LAYERS) for kind in KINDS}
 
 
 @pytest.mark.parametrize("seed", SEEDS[:10])

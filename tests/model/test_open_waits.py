@@ -26,8 +26,9 @@ class SmallPlace:
     """Much memory, and nothing known of the machine."""
 
     host_bytes = 0
+    chunks = (1,)
 
-    def transient_bytes(self, source: WeightSource) -> int:
+    def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int:
         return 1 << 20
 
     def available_bytes(self) -> int:

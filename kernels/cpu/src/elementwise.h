@@ -14,17 +14,18 @@ static inline void quantise_group(const float* x, ActGroup* out) {
   F32 peak = abs(part[0]);
   for (int i = 1; i < kParts; ++i) peak = max(peak, abs(part[i]));
   const float amax = largest(peak);
-  const F32 inverse = splat(amax == 0.0f ? 0.0f : 32767.0f / amax);
+  constexpr float kMost = kMostActivation;
+  const F32 inverse = splat(amax == 0.0f ? 0.0f : kMost / amax);
   int32_t sums[kParts];
   for (int i = 0; i < kParts; ++i)
     sums[i] = store_whole(out->q + i * F32::kLanes,
-                          round_even(min(max(part[i] * inverse, splat(-32767.0f)), splat(32767.0f))));
+                          round_even(min(max(part[i] * inverse, splat(-kMost)), splat(kMost))));
   int32_t low = 0, all = 0;
   for (int i = 0; i < kParts; ++i) {
     if (2 * i < kParts) low += sums[i];
     all += sums[i];
   }
-  out->scale = amax / 32767.0f;
+  out->scale = amax / kMost;
   out->sum_low = low;
   out->sum = all;
   out->scaled_sum = static_cast<float>(out->sum) * out->scale;

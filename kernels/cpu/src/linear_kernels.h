@@ -1,6 +1,6 @@
 // The inner kernels of plane matrices, one table per instruction set.
 //
-// Numbers: activations are int16 per row and group of 32 columns, weights are b-bit integers v = code >> t. Per row of
+// Numbers: activations are int16 of at most `kMostActivation` per row and group of 32 columns, weights are b-bit integers v = code >> t. Per row of
 // W and scale group, in increasing order, with one f32 accumulator and s, m from `decode_scales`:
 //
 //     iacc = sum v * q                                           (exact, int32)
@@ -16,6 +16,10 @@
 #include "isa.h"
 
 namespace eb {
+
+// 12 bits: twice the 8 that are usual, but for the last four bits of rounding errors that nobody sees, and yet the
+// matrix unit takes such activations and codes of up to four bits at one go (matrix_kernels.h).
+constexpr int kMostActivation = 7 * 256 + 127;
 
 // 32 columns of one row of x.
 struct ActGroup {

@@ -1,9 +1,11 @@
 // Products of many rows with 16 x 16 tiles of bytes, on processors that have a unit for it.
 //
 // Sums are exact integers, as everywhere (linear_kernels.h), so the unit changes no bit of a result. It multiplies
-// bytes: an activation q is taken apart, q = 256 * high + low with high in [-128, 127] and low in [0, 255], and the
-// codes are expanded to signed bytes (they fit: at full width without `zero`, below it with at most 7
-// bits). Two products then make sum v * q = 256 * sum v * high + sum v * low.
+// bytes: an activation q is taken apart, q = 16 * high + low with low in [-128, 127] and high a multiple of 16 in
+// [-128, 112], since q has 12 bits. Codes are bytes, too: at full width without `zero`.
+//
+// Where codes v have up to four bits, 16 v is a byte as well, and one product of 64 columns makes
+// sum q * v = sum high * (16 v) + sum low * v. Otherwise two products make 16 * sum high * v + sum low * v.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +17,15 @@ namespace eb {
 constexpr int kMatrixRows = 16;       // rows of x in one tile
 constexpr int kLeastMatrixRows = 12;  // fewer are left to `LinearKernels::tile`
 constexpr int kByteGroup = kStripRows * kGroupCols;  // bytes of one group of a strip's codes
+constexpr int kFewBits = 4;
+
+// Whether high and low parts are multiplied at once, and what a group of codes then takes.
+inline bool is_few(const CodeBook& book) { return book.bits <= kFewBits && book.form != Form::halves; }
+inline int group_bytes(const CodeBook& book) { return is_few(book) ? 2 * kByteGroup : kByteGroup; }
 
 // One group of 16 rows of x; see ActGroup.
 struct alignas(64) PackedGroup {
-  int8_t high[kMatrixRows][kGroupCols];
-  uint8_t low[kMatrixRows][kGroupCols];
+  int8_t parts[kMatrixRows][2 * kGroupCols];  // high, low
   float scale[kMatrixRows], scaled_sum[kMatrixRows];
   int32_t sum[kMatrixRows], sum_low[kMatrixRows];
 };
@@ -38,14 +44,14 @@ struct PackedRows {
 struct MatrixKernels {
   // One group of a row into place `row` of a tile.
   void (*pack)(const ActGroup& act, PackedGroup* out, int row);
-  // Codes of `part` as signed bytes [groups][8 column quads][16 rows][4], columns in the unit's own order (`pack` has the
-  // same); at full width `zero` is already taken off.
+  // Codes of `part` as bytes [groups][8 column quads][16 rows][4], columns in the unit's own order (`pack` has the same);
+  // at full width `zero` is already taken off. Few bits: 16 times the codes, then the codes.
   void (*expand)(const CodeBook& book, const Segment& part, int8_t* out);
   // acc[count][16] += rows of x times `groups` groups of codes from group `first` on. Between `begin` and `end`.
   void (*tiles)(const CodeBook& book, const int8_t* codes, int first, int groups, PackedRows rows, int count,
                 Scales scales, float* acc);
   // Set the unit up for this thread, and give it back.
-  void (*begin)(Form form);
+  void (*begin)(const CodeBook& book);
   void (*end)();
 };
 

@@ -4,6 +4,7 @@
 // two strips of gate and two of up, so that an item ends in whole groups of `down`'s input. The second is `down`.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "api.h"
 #include "pairs.h"
@@ -171,9 +172,12 @@ class MoeRun {
   }
 
   void write(int pair, int strip, const float* acc) {
-    const int out_cols = call_.down.view[0].rows;
-    const int valid = std::min(kStripRows, out_cols - strip * kStripRows);
-    std::copy(acc, acc + valid, call_.out + static_cast<int64_t>(pair) * out_cols + strip * kStripRows);
+    const int out_cols = call_.down.view[0].rows, valid = out_cols - strip * kStripRows;
+    float* out = call_.out + static_cast<int64_t>(pair) * out_cols + strip * kStripRows;
+    if (valid >= kStripRows)
+      std::memcpy(out, acc, kStripRows * sizeof(float));  // of a known size: moved without a call
+    else
+      std::memcpy(out, acc, static_cast<size_t>(valid) * sizeof(float));
   }
 
   bool product(Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch) {

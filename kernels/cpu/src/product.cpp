@@ -112,17 +112,18 @@ bool with_vectors(const LinearKernels& kernels, const CodeBook& book, Cursor& cu
   return true;
 }
 
-// Codes are bytes here: twice as many groups at a time.
+// As many groups at a time as the room for int16 codes takes.
 bool with_matrix(const MatrixKernels& kernels, const CodeBook& book, Cursor& cursor, int strip, const Rows& rows,
                  const Scratch& scratch) {
   int8_t* codes = reinterpret_cast<int8_t*>(scratch.codes);
-  const int all = cursor.view().groups(), panel = 2 * kPanelGroups;
+  const int all = cursor.view().groups(), each = group_bytes(book);
+  const int panel = static_cast<int>(codes_bytes()) / each;
   bool is_there = true;
-  kernels.begin(book.form);
+  kernels.begin(book);
   for (int first = 0; first < all && is_there; first += panel) {
     const int groups = std::min(panel, all - first);
     const auto expand = [&](const Segment& part, int at) {
-      kernels.expand(book, part, codes + at * kByteGroup);
+      kernels.expand(book, part, codes + at * each);
     };
     is_there = expand_panel(cursor, strip, first, groups, expand);
     if (is_there)

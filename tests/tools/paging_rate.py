@@ -1,0 +1,159 @@
+"""How much of the disk's rate paging reaches: decoding at budgets, and plain direct reads between.
+
+    python tests/tools/paging_rate.py MODEL [--budgets 25%,50%] [--tokens 48] [--rounds 5] [--threads 2]
+
+In turns: a model decodes greedily at a budget, and as many threads as the pager has read random experts of
+the same pack with direct I/O, and do nothing else. Told per budget, as medians: tokens a second, bytes read a
+token, the hit rate, and the rate of reading as a share of the plain one, over all the time and over the time
+in which a read was under way. The rest of the time there was nothing to read: routing is not guessed.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from ebbtide.app.paths import find_paths
+from ebbtide.engine.memory.mover import READERS, BlockRead, Moves, Transfer
+from ebbtide.engine.memory.pager import Pager
+from ebbtide.engine.weights.source import KINDS, WeightSource
+from tests.helpers.decoder import Decoder
+
+PROMPT = (Path(__file__).read_text("utf-8") + "\n")[:1500]
+PLAIN_BYTES = 256 << 20
+"""Read at a time to see what the disk gives."""
+
+
+class Clocked:
+    """A mover that knows for how long reads were under way."""
+
+    def __init__(self, moves: Moves) -> None:
+        self._moves = moves
+        self.seconds = 0.0
+
+    def start(self, reads: Sequence[BlockRead]) -> Transfer:
+        return _Clocked(self, self._moves.start(reads))
+
+    def close(self) -> None:
+        self._moves.close()
+
+
+class _Clocked:
+    def __init__(self, clock: Clocked, transfer: Transfer) -> None:
+        self._clock, self._transfer = clock, transfer
+        self._began = time.perf_counter()
+
+    def wait(self) -> int:
+        read = self._transfer.wait()
+        self._clock.seconds += time.perf_counter() - self._began
+        return read
+
+    def settle(self) -> None:
+        self._transfer.settle()
+
+
+class Sample(NamedTuple):
+    """Of one round: the model's tokens, and the disk alone."""
+
+    tokens_per_s: float
+    bytes_per_token: float
+    hit_rate: float
+    reading_share: float
+    """Of the time, a read was under way."""
+    rate: float
+    """Bytes read a second, over all the time."""
+    plain_rate: float
+
+
+def plain_rate(source: WeightSource, rng: np.random.Generator) -> float:
+    """Bytes a second of random experts, read by as many threads as a layer's misses are."""
+    spec, threads = source.spec, READERS + 1
+    layouts = [source.expert_layout(0, kind) for kind in KINDS]
+    each = sum(layout.span_bytes for layout in layouts)
+    count = max(1, PLAIN_BYTES // each // threads)
+    wanted = rng.integers(0, (spec.layers, spec.experts), (threads, count, 2))
+
+    def read(some: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> int:
+        buffers = [np.empty(layout.span_bytes + 4096, np.uint8) for layout in layouts]
+        done = 0
+        for layer, expert in some.tolist():
+            for kind, buffer in zip(KINDS, buffers, strict=True):
+                layout = source.expert_layout(layer, kind)
+                at = -buffer.ctypes.data % 4096
+                target = (buffer.ctypes.data + at, layout.span_bytes)
+                done += source.read_expert(layer, expert, kind, 0, len(layout.extent_ends) - 1, [target])
+        return done
+
+    with ThreadPoolExecutor(threads) as pool:
+        began = time.perf_counter()
+        total = sum(pool.map(read, wanted))
+        return total / (time.perf_counter() - began)
+
+
+def clocked(pager: Pager) -> Clocked:
+    clock = Clocked(pager._mover)
+    pager._mover = clock
+    return clock
+
+
+def sample(decoder: Decoder, clock: Clocked, tokens: int, rng: np.random.Generator) -> Sample:
+    pager = decoder.runtime.pager
+    assert pager is not None
+    pager.reset_counters()
+    clock.seconds = 0.0
+    seconds = decoder.seconds(tokens)
+    return Sample(
+        tokens / seconds,
+        pager.bytes_paged_in / tokens,
+        pager.hit_rate,
+        clock.seconds / seconds,
+        pager.bytes_paged_in / seconds,
+        plain_rate(decoder.runtime.source, rng),
+    )
+
+
+def report(budget: str, samples: Sequence[Sample]) -> None:
+    middle = Sample(*(median(values) for values in zip(*samples, strict=True)))
+    of_all = median(sample.rate / sample.plain_rate for sample in samples)
+    under_way = median(sample.rate / sample.reading_share / sample.plain_rate for sample in samples)
+    speeds = [sample.tokens_per_s for sample in samples]
+    print(
+        f"{budget:>5}: {middle.tokens_per_s:.1f} tok/s ({min(speeds):.1f} to {max(speeds):.1f}), "
+        f"{middle.bytes_per_token / 1e6:.0f} MB a token, hit rate {middle.hit_rate:.1%}\n"
+        f"       reads {middle.rate / 1e9:.2f} GB/s, plain {middle.plain_rate / 1e9:.2f} GB/s: {of_all:.0%} "
+        f"over all the time, {under_way:.0%} while reads are under way ({middle.reading_share:.0%} of it)"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--budgets", default="25%,50%", help="shares of the experts, or sizes")
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    asked = parser.parse_args()
+    rng = np.random.default_rng(0)
+    for budget in asked.budgets.split(","):
+        cache = str(find_paths().cache)
+        settings = {"ctx": 1024, "threads": asked.threads, "cache_dir": cache}
+        decoder = Decoder(asked.model, PROMPT, budget=budget, **settings)
+        assert decoder.runtime.pager is not None, "a model without experts pages nothing"
+        clock = clocked(decoder.runtime.pager)
+        decoder.seconds(asked.tokens)
+        report(budget, [sample(decoder, clock, asked.tokens, rng) for _ in range(asked.rounds)])
+        decoder.close()
+
+
+if __name__ == "__main__":
+    main()
