@@ -1,5 +1,6 @@
 """Which of some thread counts computes best here: a bounded race on made-up tokens and prompts."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -34,7 +35,7 @@ def candidates(here: Processors) -> tuple[int, ...]:
 
 
 def measure_threads(isa: str, here: Processors) -> int | None:
-    """The best count on `isa`. None where there was too little memory or time to tell.
+    """The best count on `isa`. None where there was too little memory or time to tell, or too few threads.
 
     Takes `WEIGHT_BYTES` for at most about `LIMIT_S` (a try that has begun is ended), and gives all back.
     """
@@ -42,12 +43,34 @@ def measure_threads(isa: str, here: Processors) -> int | None:
     room = observe().budget_room_bytes
     if room is not None and ROOM_SHARE * room < WEIGHT_BYTES:
         return None
+    counts = candidates(here)
+    if not can_start(sum(counts)):
+        return None
     try:
         weights = anonymous(WEIGHT_BYTES, huge_pages=True)
     except OSError:
         return None
     with closing(Trial(isa, weights, min(here.cores, here.usable))) as trial:
-        return choose(best_times(candidates(here), trial.time, end))
+        return choose(best_times(counts, trial.time, end))
+
+
+def can_start(count: int) -> bool:
+    """Whether `count` more threads may be started. Where a container allows few processes, the library, which
+    cannot do with fewer, would end this one.
+    """
+    done, started = threading.Event(), list[threading.Thread]()
+    try:
+        for _ in range(count):
+            thread = threading.Thread(target=done.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except RuntimeError:
+        return False
+    finally:
+        done.set()
+        for thread in started:
+            thread.join()
+    return True
 
 
 def best_times(

@@ -25,6 +25,8 @@ PROMPT_ROWS = 16
 TOKEN_S, PROMPT_S = 0.008, 0.002
 """What a token and a prompt may take. Kernels too slow for all matrices get fewer: they do not wait for
 memory in any case."""
+FILL_S = 0.1
+"""What the weights may take to be made: memory that is touched for the first time can be slow to come."""
 _LEAST_PRODUCTS = 4
 _WAKING_PRODUCTS = 2
 _LAYOUT = block_layout([MatrixShape(WIDTH, WIDTH, FORMATS["Q4_0"])], page_bytes=0, floor_planes=1)
@@ -39,7 +41,7 @@ class Speed(NamedTuple):
 
 
 class Trial:
-    """Times with the kernels of `isa`, on weights that fill `buffer`. Close it to end its threads.
+    """Times with the kernels of `isa`, on weights that lie in `buffer`. Close it to end its threads.
 
     How much a token and a prompt have to do follows from what `threads` threads can do at a time.
     Raises ValueError where not even a few matrices fit into `buffer`.
@@ -52,7 +54,7 @@ class Trial:
         self._norm = np.ones(WIDTH, np.float32)
         self._out = np.zeros((PROMPT_ROWS, WIDTH), np.float32)
         self._runners: dict[int, _Runner] = {}
-        self._products, self._prompt_products = self._fit(threads)
+        self.products, self.prompt_products = self._fit(threads)
 
     def time(self, threads: int) -> Speed:
         """One token and one prompt on `threads` threads, which are awake when the clock starts."""
@@ -89,8 +91,8 @@ class Trial:
         return _Runner(
             ops,
             wake=self._record(ops, self._tables[:_WAKING_PRODUCTS], 1),
-            token=self._record(ops, self._tables[: self._products], 1),
-            prompt=self._record(ops, self._tables[: self._prompt_products], PROMPT_ROWS),
+            token=self._record(ops, self._tables[: self.products], 1),
+            prompt=self._record(ops, self._tables[: self.prompt_products], PROMPT_ROWS),
         )
 
     def _record(self, ops: Ops, tables: list[BlockTable], rows: int) -> Program:
@@ -111,18 +113,21 @@ class _Runner(NamedTuple):
 
 
 def _fill(buffer: U8) -> list[BlockTable]:
-    """Matrices of any codes one behind the other, with scales of 1."""
-    span = _LAYOUT.span_bytes
-    count = len(buffer) // span
-    if count < _LEAST_PRODUCTS:
-        raise ValueError(f"{len(buffer)} bytes hold {count} matrices of {span}")
-    view = _LAYOUT.views[0]
+    """Matrices of any codes one behind the other, with scales of 1: as many as fit, or as `FILL_S` allows."""
+    span, view = _LAYOUT.span_bytes, _LAYOUT.views[0]
+    if len(buffer) < _LEAST_PRODUCTS * span:
+        raise ValueError(f"{len(buffer)} bytes do not hold {_LEAST_PRODUCTS} matrices of {span}")
     codes = np.random.default_rng(0).integers(0, 256, WIDTH, np.uint8)
-    blocks = buffer[: count * span].reshape(count, -1, WIDTH)
-    blocks[:] = codes
-    scales = buffer[: count * span].reshape(count, span)
-    scales[:, view.meta_offset : view.meta_offset + view.shape.meta_bytes].view(np.float16)[:] = 1.0
-    return [contiguous_table(_LAYOUT, block) for block in scales]
+    end = time.perf_counter() + FILL_S
+    tables: list[BlockTable] = []
+    for start in range(0, len(buffer) - span + 1, span):
+        if len(tables) >= _LEAST_PRODUCTS and time.perf_counter() > end:
+            break
+        block = buffer[start : start + span]
+        block.reshape(-1, WIDTH)[:] = codes
+        block[view.meta_offset : view.meta_offset + view.shape.meta_bytes].view(np.float16)[:] = 1.0
+        tables.append(contiguous_table(_LAYOUT, block))
+    return tables
 
 
 def _seconds(call: Callable[[], object]) -> float:

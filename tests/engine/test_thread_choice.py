@@ -12,7 +12,15 @@ from ebbtide.engine import thread_choice
 from ebbtide.engine.memory.anonymous import anonymous
 from ebbtide.engine.memory.observed import Observed
 from ebbtide.engine.processors import Processors
-from ebbtide.engine.thread_choice import LEAST_ROUNDS, ROUNDS, best_times, candidates, choose, measure_threads
+from ebbtide.engine.thread_choice import (
+    LEAST_ROUNDS,
+    ROUNDS,
+    best_times,
+    can_start,
+    candidates,
+    choose,
+    measure_threads,
+)
 from ebbtide.kernels.cpu.library import best_isa
 from ebbtide.kernels.cpu.trial import Speed
 from ebbtide.kernels.ops import U8
@@ -167,6 +175,28 @@ def test_memory_that_cannot_be_had_is_no_fault(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(thread_choice, "anonymous", refuse)
     assert measure_threads("portable", Processors(4, None, 4, 4)) is None
+
+
+def test_where_threads_are_short_none_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, start = 5, threading.Thread.start
+
+    def start_few(thread: threading.Thread) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the library was asked for threads")
+
+    before = threading.active_count()
+    monkeypatch.setattr(threading.Thread, "start", start_few)
+    monkeypatch.setattr(thread_choice, "Trial", refuse)
+    assert measure_threads("portable", Processors(4, None, 4, 4)) is None
+    assert threading.active_count() == before
+    left = 6
+    assert can_start(6) and not can_start(1)
 
 
 def test_all_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
