@@ -1,5 +1,6 @@
 """Which of some thread counts computes best here: a bounded race on made-up tokens and prompts."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,8 @@ WEIGHT_BYTES = 128 << 20
 memory the process ever has stays the model's. Where the cache is larger, the memory's rate is not seen."""
 ROOM_SHARE = 0.25
 """Of the free memory: where the weights would be more, nothing is measured."""
+BUSY_SHARE = 0.25
+"""Of all processors: with more work than this at hand, a count that suits an idle machine would look slow."""
 ROUNDS, LEAST_ROUNDS = 8, 2
 """One round alone may be spoiled by whatever else runs."""
 CLOSE = 1.05
@@ -35,13 +38,14 @@ def candidates(here: Processors) -> tuple[int, ...]:
 
 
 def measure_threads(isa: str, here: Processors) -> int | None:
-    """The best count on `isa`. None where there was too little memory or time to tell, or too few threads.
+    """The best count on `isa`. None where it cannot be told: too little memory, time or threads, or a machine
+    that is busy with something else.
 
     Takes `WEIGHT_BYTES` for at most about `LIMIT_S` (a try that has begun is ended), and gives all back.
     """
     end = time.perf_counter() + LIMIT_S
     room = observe().budget_room_bytes
-    if room is not None and ROOM_SHARE * room < WEIGHT_BYTES:
+    if is_busy() or (room is not None and ROOM_SHARE * room < WEIGHT_BYTES):
         return None
     counts = candidates(here)
     if not can_start(sum(counts)):
@@ -52,6 +56,13 @@ def measure_threads(isa: str, here: Processors) -> int | None:
         return None
     with closing(Trial(isa, weights, min(here.cores, here.usable))) as trial:
         return choose(best_times(counts, trial.time, end))
+
+
+def is_busy() -> bool:
+    """Whether the machine had much to do in the last minute; False where it does not say."""
+    if not hasattr(os, "getloadavg"):
+        return False
+    return os.getloadavg()[0] > BUSY_SHARE * (os.cpu_count() or 1)
 
 
 def can_start(count: int) -> bool:

@@ -1,6 +1,7 @@
 """Choosing a thread count from times: made-up machines on a clock that is wound by hand, and this one."""
 
 import gc
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from ebbtide.engine.thread_choice import (
     can_start,
     candidates,
     choose,
+    is_busy,
     measure_threads,
 )
 from ebbtide.kernels.cpu.library import best_isa
@@ -29,6 +31,12 @@ from tests.helpers.attention_kernels import isas
 HYBRID = Processors(allowed=24, quota=None, cores=16, fast_cores=8)
 """8 performance cores of two threads, 8 efficiency cores."""
 HANG_S = 120
+
+
+@pytest.fixture(autouse=True)
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else this machine does meanwhile."""
+    monkeypatch.setattr(thread_choice, "is_busy", lambda: False)
 
 
 class Machine:
@@ -167,6 +175,24 @@ def test_where_memory_is_short_nothing_is_taken(monkeypatch: pytest.MonkeyPatch)
         thread_choice, "observe", lambda: Observed(available_bytes=600 << 20, total_bytes=1 << 30)
     )
     assert measure_threads("portable", Processors(4, None, 4, 4)) is None
+
+
+def test_a_busy_machine_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("memory was taken")
+
+    monkeypatch.setattr(thread_choice, "anonymous", refuse)
+    monkeypatch.setattr(thread_choice, "is_busy", lambda: True)
+    assert measure_threads("portable", Processors(4, None, 4, 4)) is None
+
+
+def test_busy_is_work_for_more_than_a_few_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    for load, busy in ((4.1, True), (3.9, False)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 9.0), raising=False)
+        assert is_busy() is busy
+    monkeypatch.delattr(os, "getloadavg")
+    assert not is_busy(), "Windows does not say"
 
 
 def test_memory_that_cannot_be_had_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
