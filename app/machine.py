@@ -39,7 +39,7 @@ class Machine:
     default_threads: int
     """That compute where nobody says how many."""
     default_threads_found: str
-    """How: `counted`, `measured`, or `counted until a load on an idle machine measures it`."""
+    """How: `counted`, `measured`, or `counted until a load measures it`."""
     memory_bytes: int
     memory_available_bytes: int
     memory_limit_bytes: int | None
@@ -118,7 +118,7 @@ def default_threads(cache: Path | None, here: Processors) -> tuple[int, str]:
     known = known_threads("auto", cache, here)
     if known.measured:
         return known.threads, "measured"
-    return known.threads, "counted until a load on an idle machine measures it" if known.to_measure else "counted"
+    return known.threads, "counted until a load measures it" if known.to_measure else "counted"
 
 
 def cgroup_limit() -> int | None:

@@ -123,7 +123,7 @@ def test_doctor_says_how_the_number_of_threads_was_found(
     eight = Processors(allowed=16, quota=None, cores=8, fast_cores=8)
     monkeypatch.setattr(machine, "find_processors", lambda: eight)
     monkeypatch.setattr(threads, "find_processors", lambda: eight)
-    assert "16 threads usable; 8 compute by default (counted until a load on an idle machine measures it)" in row()
+    assert "16 threads usable; 8 compute by default (counted until a load measures it)" in row()
     assert threads.default_threads("auto", tmp_path, lambda isa, here: 6) == 6
     assert "16 threads usable; 6 compute by default (measured)" in row()
     monkeypatch.setattr(machine, "find_processors", lambda: eight._replace(quota=2))
