@@ -1,14 +1,10 @@
 """Facts about this machine that a person or a benchmark wants to see; an unknown is None, never a guess."""
 
-import contextlib
 import importlib.metadata
 import importlib.util
 import os
-import platform
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +12,7 @@ from typing import Any
 
 from ebbtide.engine.device.describe import CardFacts, describe_cards
 from ebbtide.engine.disk import free_bytes
+from ebbtide.engine.processors import Processors, cpu_name, find_processors
 
 INSTRUCTION_SETS = (
     "avx2",
@@ -38,6 +35,11 @@ class Machine:
     instruction_sets: list[str]
     cores: int
     threads: int
+    """That can run at the same time: affinity and a container's quota count."""
+    default_threads: int
+    """That compute where nobody says how many."""
+    default_threads_found: str
+    """How: `counted`, `measured`, or `counted until a load measures it`."""
     memory_bytes: int
     memory_available_bytes: int
     memory_limit_bytes: int | None
@@ -64,18 +66,22 @@ class Machine:
         return asdict(self)
 
 
-def describe_machine(folder: Path) -> Machine:
-    """Look at the machine, and at the disk that `folder` is or will be on."""
+def describe_machine(folder: Path, cache: Path | None = None) -> Machine:
+    """Look at the machine, the disk that `folder` is or will be on, and measurements kept in `cache`."""
     import psutil
 
     memory = psutil.virtual_memory()
     place = existing_parent(folder)
+    here = find_processors()
+    threads, threads_found = default_threads(cache, here)
     found = describe_cards()
     return Machine(
         cpu=cpu_name(),
         instruction_sets=instruction_sets(),
         cores=psutil.cpu_count(logical=False) or os.cpu_count() or 1,
-        threads=usable_threads(),
+        threads=here.usable,
+        default_threads=threads,
+        default_threads_found=threads_found,
         memory_bytes=memory.total,
         memory_available_bytes=memory.available,
         memory_limit_bytes=cgroup_limit(),
@@ -98,18 +104,6 @@ def existing_parent(path: Path) -> Path:
     return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
 
 
-def cpu_name() -> str:
-    text = _read("/proc/cpuinfo")
-    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    if match:
-        return match.group(1).strip()
-    if sys.platform == "darwin":
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    return platform.processor() or platform.machine()
-
-
 def instruction_sets() -> list[str]:
     """Those that matter to the kernels, as Linux names them; empty where the system does not say."""
     match = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", _read("/proc/cpuinfo"), re.MULTILINE)
@@ -117,10 +111,14 @@ def instruction_sets() -> list[str]:
     return [name for name in INSTRUCTION_SETS if name in flags]
 
 
-def usable_threads() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def default_threads(cache: Path | None, here: Processors) -> tuple[int, str]:
+    """Threads that compute by default, and how their number was found."""
+    from ebbtide.engine.threads import known_threads  # imports numpy
+
+    known = known_threads("auto", cache, here)
+    if known.measured:
+        return known.threads, "measured"
+    return known.threads, "counted until a load measures it" if known.to_measure else "counted"
 
 
 def cgroup_limit() -> int | None:

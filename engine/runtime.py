@@ -1,6 +1,5 @@
 """A loaded model: every part that a request needs, built in the order that keeps the memory peak low."""
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -9,7 +8,6 @@ from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
@@ -32,6 +30,7 @@ from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import load_dense
 from ebbtide.engine.room import LOGIT_ROWS, HostRoom, Room
 from ebbtide.engine.text import AnswerMemory, ChatTemplate, Tokenizer, read_vocabulary
+from ebbtide.engine.threads import default_threads, usable_threads
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.dispatch import pick
 from ebbtide.kernels.ops import KvLayout, Ops
@@ -84,7 +83,7 @@ class Runtime:
         except Exception as error:
             notice = _without_card(command.device, error)
         _refuse_to_emulate(command.emulate, notice)
-        host = HostRoom(_pick_ops(command.isa, command.threads), notice)
+        host = HostRoom(_pick_ops(command), notice)
         return cls._load_into(host, command, progress, began)
 
     @classmethod
@@ -189,22 +188,13 @@ class Runtime:
         self.room.close()
 
 
-def default_threads() -> int:
-    """Physical cores this process may use: hyper-threads share the vector units that the kernels fill."""
-    usable = usable_threads()
-    return max(1, min(usable, psutil.cpu_count(logical=False) or usable))
-
-
-def usable_threads() -> int:
-    """Processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _pick_ops(isa: str, threads: int) -> Ops:
+def _pick_ops(command: m.Load) -> Ops:
     """Threads far beyond the processors only wait for each other, in every product: they are not made."""
+    isa = cast(Literal["auto"], command.isa)
     try:
-        most = MOST_THREADS_PER_CPU * usable_threads()
-        return pick(cast(Literal["auto"], isa), min(threads, most) or default_threads())
+        threads = min(command.threads, MOST_THREADS_PER_CPU * usable_threads())
+        cache = Path(command.cache_dir) if command.cache_dir else None
+        return pick(isa, threads or default_threads(isa, cache))
     except ValueError as error:
         raise UsageError(
             str(error), hint="Use --isa auto, or one of those that `ebbtide doctor` lists."

@@ -14,22 +14,30 @@ def pick(isa: IsaChoice = "auto", threads: int = 1) -> Ops:
     """
     if threads < 1:
         raise ValueError(f"threads is {threads}, it must be 1 or more")
-    if isa == "reference":
+    chosen = chosen_isa(isa)
+    if chosen == "reference":
         return _reference(threads)
+    from ebbtide.kernels.cpu.ops import CpuOps
+
+    return CpuOps(chosen, threads)
+
+
+def chosen_isa(isa: IsaChoice) -> str:
+    """The name of what `pick` takes. Raises ValueError as it does."""
+    if isa == "reference":
+        return isa
     from ebbtide.kernels.cpu.library import ISAS, best_isa
 
     try:
         best = best_isa()
     except OSError as error:
         if isa == "auto":
-            return _reference(threads)
+            return "reference"
         raise ValueError(f"the compiled kernels cannot be loaded: {error}") from error
     chosen = best if isa == "auto" else isa
     if chosen not in ISAS or ISAS.index(chosen) > ISAS.index(best):
         raise ValueError(f"{isa!r} cannot run here; the best is {best!r}")
-    from ebbtide.kernels.cpu.ops import CpuOps
-
-    return CpuOps(chosen, threads)
+    return chosen
 
 
 def _reference(threads: int) -> Ops:

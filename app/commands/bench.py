@@ -13,12 +13,13 @@ from ebbtide.app.commands.loading import open_session, prepare_load
 from ebbtide.app.commands.run import memory_object
 from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
-from ebbtide.app.machine import cpu_name, gpu_name
+from ebbtide.app.machine import gpu_name
 from ebbtide.app.options import EngineFlags, bench_options, model_argument
 from ebbtide.app.session import Session
 from ebbtide.app.stream_rate import measure_stream_rate
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Loaded
+from ebbtide.engine.processors import cpu_name
 from ebbtide.engine.sizes import format_bytes
 
 FIRST_TOKEN_PROMPT = 32

@@ -24,7 +24,7 @@ RESERVE_SHARE = 0.1
 @click.pass_obj
 def doctor(context: AppContext, file: str | None, as_json: bool) -> None:
     """Explain this machine; with FILE, also what would happen with it."""
-    machine = describe_machine(context.paths.models)
+    machine = describe_machine(context.paths.models, context.paths.cache)
     facts = facts_of(context, file) if file is not None else None
     if as_json:
         result: dict[str, Any] = {"machine": machine.as_object()}
@@ -48,7 +48,8 @@ def machine_lines(machine: Machine) -> list[str]:
     rows = {
         "cpu": machine.cpu,
         "instructions": isa,
-        "cores": f"{machine.cores}, {machine.threads} threads usable",
+        "cores": f"{machine.cores}, {machine.threads} threads usable; {machine.default_threads} compute by "
+        f"default ({machine.default_threads_found})",
         "memory": f"{format_bytes(machine.memory_bytes)}, available "
         f"{format_bytes(machine.memory_available_bytes)}{limited}",
         "disk": f"{format_bytes(free)} free where models go"

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from ebbtide.app import machine
 from ebbtide.app.bench_text import words_of
 from ebbtide.app.commands.bench import spread
-from ebbtide.app.commands.doctor import card_rows, outlook, usable_bytes
+from ebbtide.app.commands.doctor import card_rows, machine_lines, outlook, usable_bytes
 from ebbtide.app.commands.evaluate import average_bits, perplexity, split_chunks
 from ebbtide.app.machine import describe_machine, existing_parent
 from ebbtide.app.model_facts import ModelFacts
+from ebbtide.engine import threads
 from ebbtide.engine.device.describe import CardFacts
 from ebbtide.engine.messages import Memory
+from ebbtide.engine.processors import Processors
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
 
@@ -197,6 +199,23 @@ def test_doctor_and_its_json(cli: Cli) -> None:
     assert "direct reads" in cli("doctor").out
     described = json.loads(cli("doctor", "--json").out)["machine"]
     assert described["threads"] >= 1 and described["memory_bytes"] > 0
+    assert 1 <= described["default_threads"] <= described["threads"]
+
+
+def test_doctor_says_how_the_number_of_threads_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def row() -> str:
+        return next(line for line in machine_lines(describe_machine(tmp_path, tmp_path)) if "usable" in line)
+
+    eight = Processors(allowed=16, quota=None, cores=8, fast_cores=8)
+    monkeypatch.setattr(machine, "find_processors", lambda: eight)
+    monkeypatch.setattr(threads, "find_processors", lambda: eight)
+    assert "16 threads usable; 8 compute by default (counted until a load measures it)" in row()
+    assert threads.default_threads("auto", tmp_path, lambda isa, here: 6) == 6
+    assert "16 threads usable; 6 compute by default (measured)" in row()
+    monkeypatch.setattr(machine, "find_processors", lambda: eight._replace(quota=2))
+    assert "2 threads usable; 2 compute by default (counted)" in row()
 
 
 def test_doctor_lists_cards(tmp_path: Path) -> None:

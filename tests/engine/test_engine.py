@@ -13,8 +13,9 @@ from ebbtide.engine import messages as m
 from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.room import CHUNK_TOKENS, LONG_CHUNK_TOKENS, HostRoom
-from ebbtide.engine.runtime import Runtime, usable_threads
+from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import teacher_forced
+from ebbtide.engine.threads import usable_threads
 from ebbtide.engine.weights.pack_index import bank_tensor
 from tests.helpers.attention_kernels import isas
 from tests.helpers.float_reference import FloatReference

@@ -4,37 +4,9 @@ import pytest
 
 from ebbtide.engine.memory.cgroups import CgroupMemory, tightest_limit
 from ebbtide.engine.memory.observed import Observed, observe, process_peak_bytes
+from tests.helpers.fake_system import FakeSystem
 
 GIB = 1 << 30
-
-
-class FakeSystem:
-    """A /proc and a cgroup mount below a folder."""
-
-    def __init__(self, root: Path) -> None:
-        self.proc, self.mount = root / "proc", root / "cgroup mount"
-        (self.proc / "self").mkdir(parents=True)
-
-    def belongs(self, lines: str, kind: str, options: str = "rw", root: str = "/") -> None:
-        mount = str(self.mount).replace(" ", "\\040")
-        disk = "22 1 0:1 / / rw - ext4 /dev/vda rw"
-        group = f"32 31 0:29 {root} {mount} rw shared:3 - {kind} none {options}"
-        (self.proc / "self/mountinfo").write_text(f"{disk}\n{group}\n")
-        (self.proc / "self/cgroup").write_text(lines)
-
-    def v2(self, path: str, limit: str, usage: int, inactive: int = 0) -> None:
-        folder = self.mount / path
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "memory.max").write_text(limit + "\n")
-        (folder / "memory.current").write_text(f"{usage}\n")
-        (folder / "memory.stat").write_text(f"anon 5\ninactive_file {inactive}\n")
-
-    def v1(self, path: str, limit: int, usage: int, inactive: int = 0) -> None:
-        folder = self.mount / path
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "memory.limit_in_bytes").write_text(f"{limit}\n")
-        (folder / "memory.usage_in_bytes").write_text(f"{usage}\n")
-        (folder / "memory.stat").write_text(f"inactive_file 1\ntotal_inactive_file {inactive}\n")
 
 
 @pytest.fixture
