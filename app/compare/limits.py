@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ebbtide.app.memory_cgroup import LimitRefused, MemoryCgroup, drop_caches
 from ebbtide.engine.sizes import MIB, format_bytes
 
-PROCESS_BYTES = 160 * MIB
+PROCESS_BYTES = 112 * MIB
 """What an engine takes beside its budget: interpreter, libraries, buffers for reading."""
 
 

@@ -51,7 +51,7 @@ struct Chunks {
   void fill(const Pairs& pairs, int experts, int threads) {
     int active = 0;
     for (int e = 0; e < experts; ++e) active += pairs.of(e) > 0;
-    size = std::max(1, static_cast<int>(int64_t{items} * active / (threads * std::max(8, 2 * active))));
+    size = std::max(1, static_cast<int>(int64_t{items} * active / (threads * std::max(4, active))));
     for (int e = 0; e < experts; ++e)
       for (int at = 0; pairs.of(e) > 0 && at < items; at += size, ++count) {
         expert[count] = e;
