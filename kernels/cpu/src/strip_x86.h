@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "linear_kernels.h"
+#include "look_up_x86.h"
 
 namespace eb {
 namespace EB_ISA {
@@ -142,8 +143,11 @@ static inline void transpose_to_fours(__m256i (&r)[8]) {
   for (int i = 0; i < 4; ++i) step<2, kLive2>(r, i + (i & 2), mask2);
 }
 
-template <int B, typename Sink>
-static inline void expand_half(const uint8_t* const* lines, int offset, Sink sink) {
+template <int B>
+using CodeTable = TableOf32<B>;
+
+template <int B, typename Look, typename Sink>
+static inline void expand_half(const uint8_t* const* lines, int offset, const Look& look, Sink sink) {
   constexpr int kLive4 = (B + 3) / 4 * 4;
   const __m256i mask4 = _mm256_set1_epi8(0x0f);
   const __m256i none = _mm256_setzero_si256();
@@ -155,7 +159,10 @@ static inline void expand_half(const uint8_t* const* lines, int offset, Sink sin
   for (int i = 0; i < 4; ++i) {
     step<4, kLive4>(r, i, mask4);
 #pragma GCC unroll 2
-    for (int j = i; j < 8; j += 4) sink(j, join(_mm256_unpacklo_epi8(r[j], none), _mm256_unpackhi_epi8(r[j], none)));
+    for (int j = i; j < 8; j += 4) {
+      const __m256i codes = look(r[j]);
+      sink(j, join(_mm256_unpacklo_epi8(codes, none), _mm256_unpackhi_epi8(codes, none)));
+    }
   }
 }
 
