@@ -8,35 +8,6 @@
 namespace eb {
 namespace EB_ISA {
 
-// 32 codes of B bits at once: an instruction looks up 16 entries, and each bit above the fourth chooses between two.
-template <int B>
-struct TableOf32 {
-  static constexpr bool kTable = true;
-  static constexpr int kParts = B <= 4 ? 1 : 1 << (B - 4);
-  __m256i part[kParts];
-
-  explicit TableOf32(const uint8_t* row) {
-    for (int k = 0; k < kParts; ++k)
-      part[k] = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row) + k));
-  }
-
-  __m256i operator()(__m256i codes) const {
-    // Bits 4 - 6 change nothing to the instruction, bit 7 would make a zero.
-    const __m256i index = B < 8 ? codes : _mm256_and_si256(codes, _mm256_set1_epi8(0x0f));
-    __m256i found[kParts];
-#pragma GCC unroll 16
-    for (int k = 0; k < kParts; ++k) found[k] = _mm256_shuffle_epi8(part[k], index);
-#pragma GCC unroll 4
-    for (int bit = 4; bit < B; ++bit) {
-      const __m256i upper = _mm256_slli_epi16(codes, 7 - bit);  // the bit on top of its byte
-#pragma GCC unroll 8
-      for (int k = 0; k < kParts >> (bit - 3); ++k)
-        found[k] = _mm256_blendv_epi8(found[2 * k], found[2 * k + 1], upper);
-    }
-    return found[0];
-  }
-};
-
 #if defined(EB_AVX512)
 
 // 64 codes of B bits at once: up to six bits are one instruction.
@@ -72,6 +43,36 @@ template <int B>
 using ByteTable = TableOf64<B>;
 
 #else
+
+// 32 codes of B bits at once. An instruction looks up 16 entries by the low four bits of a code, and finds 0 where bit 7
+// is set. So part k holds how entries 16 k + i and 16 (k - 1) + i differ, and is looked up by code - 16 k: it changes
+// what was found for all codes from 16 k on. Codes of eight bits have two such tables, and bit 7 chooses.
+template <int B>
+struct TableOf32 {
+  static constexpr bool kTable = true;
+  static constexpr int kParts = B <= 4 ? 1 : 1 << (B - 4);
+  static constexpr int kSteps = kParts < 8 ? kParts : 8;
+  __m256i part[kParts];
+
+  explicit TableOf32(const uint8_t* row) {
+    for (int k = 0; k < kParts; ++k)
+      part[k] = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row) + k));
+    for (int k = kParts - 1; k > 0; --k)
+      if (k % kSteps != 0) part[k] = _mm256_xor_si256(part[k], part[k - 1]);
+  }
+
+  __m256i operator()(__m256i codes) const {
+    const __m256i low = B < 8 ? codes : _mm256_and_si256(codes, _mm256_set1_epi8(0x7f));
+    __m256i found = _mm256_shuffle_epi8(part[0], low), upper = _mm256_shuffle_epi8(part[kParts - kSteps], low);
+#pragma GCC unroll 8
+    for (int k = 1; k < kSteps; ++k) {
+      const __m256i index = _mm256_sub_epi8(low, _mm256_set1_epi8(static_cast<char>(16 * k)));
+      found = _mm256_xor_si256(found, _mm256_shuffle_epi8(part[k], index));
+      if (B == 8) upper = _mm256_xor_si256(upper, _mm256_shuffle_epi8(part[kParts - kSteps + k], index));
+    }
+    return B < 8 ? found : _mm256_blendv_epi8(found, upper, codes);
+  }
+};
 
 template <int B>
 using ByteTable = TableOf32<B>;

@@ -45,9 +45,6 @@ static inline int32_t part_sum(const ActGroup& act, int part) { return part == 0
 
 #if defined(EB_BYTE_PRODUCTS)
 
-template <int B>
-using GemvTable = ByteTable<B>;
-
 template <Form kForm, bool kFull, int B, typename Look = AsIs>
 static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* out) {
   alignas(64) float acc[kStripRows];
@@ -73,9 +70,6 @@ static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act,
 }
 
 #else
-
-template <int B>
-using GemvTable = CodeTable<B>;
 
 template <Form kForm, bool kFull, int B, typename Look = AsIs>
 static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* out) {
@@ -139,7 +133,7 @@ static void tile(const CodeBook& book, const int16_t* codes, int groups, const A
 
 template <int B>
 static void gemv_table(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* out) {
-  gemv<Form::plain, true, B, GemvTable<B>>(book, part, act, scales, out);
+  gemv<Form::plain, true, B, CodeTable<B>>(book, part, act, scales, out);
 }
 
 template <int B>
