@@ -44,9 +44,9 @@ using ByteTable = TableOf64<B>;
 
 #else
 
-// 32 codes of B bits at once. An instruction looks up 16 entries by the low four bits of a code, and finds 0 where bit 7
-// is set. So part k holds how entries 16 k + i and 16 (k - 1) + i differ, and is looked up by code - 16 k: it changes
-// what was found for all codes from 16 k on. Codes of eight bits have two such tables, and bit 7 chooses.
+// 32 codes of B bits at once. An instruction looks up 16 entries by the low four bits of a code, and finds 0 where
+// bit 7 is set. So part k holds how entries 16 k + i and 16 (k - 1) + i differ, and is looked up by code - 16 k: it
+// changes what was found for all codes from 16 k on. Codes of eight bits have two such tables, and bit 7 chooses.
 template <int B>
 struct TableOf32 {
   static constexpr bool kTable = true;
