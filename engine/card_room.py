@@ -50,7 +50,11 @@ class CardRoom:
         return tuple(notice for notice in (self._place.notice, self._ring_notice) if notice)
 
     def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int:
-        """See `Room.transient_bytes`: also tables, the staging ring, and what the driver has for itself."""
+        """See `Room.transient_bytes`: also tables, the staging ring, and what the driver has for itself.
+
+        It is the first that is asked, so here weights are refused that no kernel on a card knows: FitError.
+        """
+        _refuse_tables(source)
         spec = source.spec
         layouts = list(_expert_layouts(source).values())
         tables = sum(mirror_bytes(layout, spec.experts) for layout in layouts)
@@ -137,6 +141,15 @@ class CardRoom:
     def close(self) -> None:
         """See `Room.close`."""
         self._place.close()
+
+
+def _refuse_tables(source: WeightSource) -> None:
+    names = sorted(form.name for form in source.formats() if form.table)
+    if names:
+        raise FitError(
+            f"Weights of type {' and '.join(names)} cannot be computed with on a card yet.",
+            hint="Use --device cpu.",
+        )
 
 
 def kv_tokens(source: WeightSource) -> int:

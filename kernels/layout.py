@@ -11,6 +11,10 @@ With that order an 8x8 bit transpose across the plane registers yields bytes who
 16-bit codes of rows 0-7 and rows 8-15, two neighbouring columns per 32-bit lane: what `vpmaddwd` wants.
 Plane 0 holds the most significant bit; the first b planes are the b-bit code v = code >> (n - b).
 
+A code stands for a weight in one of two ways (a *code book*). Affine: for the number code - zero; bits that
+are not there count as their middle. Table: for entry v of a table of 2^b numbers, one table for each width b;
+the scale is HALF or E8, and w = d * table[v].
+
 Scales ("meta") are strip-major too; one strip's bytes are contiguous (all little-endian):
 
     HALF      w = d * (code - zero)        per group: d f16[16]
@@ -21,6 +25,7 @@ Scales ("meta") are strip-major too; one strip's bytes are contiguous (all littl
                                            top two bits in byte r//4 at bit 2*(r%4))
     K8        w = d * sc * (code - zero)   per 256 columns: d f16[16], then for each of the 16 half groups
                                            sc i8[16]
+    E8        w = 2^(e - 131) * table[v]   per group: e u8[16]
 """
 
 from dataclasses import dataclass
@@ -31,6 +36,8 @@ GROUP_COLS = 32
 LINE_BYTES = 64
 SUPER_COLS = 256
 MAX_PLANES = 8
+TABLE_ZERO = 128
+E8_BIAS = 131
 # Row held by byte pair j // 2 of a half line (see the module's text).
 ROW_OF_PAIR = (0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15)
 
@@ -42,6 +49,7 @@ class ScaleKind(IntEnum):
     HALF_MIN = 1
     K6 = 2
     K8 = 3
+    E8 = 4
 
 
 _STRIP_META_BYTES_PER_256 = {
@@ -49,17 +57,38 @@ _STRIP_META_BYTES_PER_256 = {
     ScaleKind.HALF_MIN: 512,
     ScaleKind.K6: 256,
     ScaleKind.K8: 288,
+    ScaleKind.E8: 128,
 }
 
 
 @dataclass(frozen=True)
 class MatrixFormat:
-    """One code book: `planes` bits per weight, codes offset by `zero`, scales stored as `kind`."""
+    """One code book: `planes` bits per weight, codes offset by `zero`, scales stored as `kind`.
+
+    With a `table` it says what the codes of all planes stand for: 2^planes integers of 8 bits that never
+    fall. Kernels take them plus 128 as codes of eight bits, so `zero` is 128. Raises ValueError for others.
+    """
 
     name: str
     planes: int
     zero: int
     kind: ScaleKind
+    table: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.table:
+            return
+        is_byte = all(-TABLE_ZERO <= entry < TABLE_ZERO for entry in self.table)
+        fits = len(self.table) == 1 << self.planes and self.zero == TABLE_ZERO
+        is_plain = self.kind in (ScaleKind.HALF, ScaleKind.E8)
+        if not (is_byte and fits and is_plain and list(self.table) == sorted(self.table)):
+            raise ValueError(f"{self.name}: not a table of 2^{self.planes} rising bytes with plain scales")
+
+    def table_at(self, width: int) -> tuple[int, ...]:
+        """What the codes of `width` bits stand for: the rounded mean of all entries that begin so."""
+        under = 1 << (self.planes - width)
+        parts = (self.table[start : start + under] for start in range(0, len(self.table), under))
+        return tuple(round(sum(part) / under) for part in parts)
 
     @property
     def scale_cols(self) -> int:
@@ -72,6 +101,12 @@ class MatrixFormat:
         return SUPER_COLS if self.kind in (ScaleKind.K6, ScaleKind.K8) else GROUP_COLS
 
 
+_IQ4_NL = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+"""ggml's values of the non-linear 4-bit types (`kvalues` of gguf-py's IQ4_NL)."""
+
+_MXFP4 = (-96, -64, -48, -32, -24, -16, -8, 0, 0, 8, 16, 24, 32, 48, 64, 96)
+"""16 times the values of the 4-bit floats e2m1, the least first (-0 is 0): their means are integers too."""
+
 FORMATS: dict[str, MatrixFormat] = {
     f.name: f
     for f in (
@@ -83,6 +118,8 @@ FORMATS: dict[str, MatrixFormat] = {
         MatrixFormat("Q4_K", 4, 0, ScaleKind.K6),
         MatrixFormat("Q5_K", 5, 0, ScaleKind.K6),
         MatrixFormat("Q6_K", 6, 32, ScaleKind.K8),
+        MatrixFormat("IQ4_NL", 4, TABLE_ZERO, ScaleKind.HALF, _IQ4_NL),
+        MatrixFormat("MXFP4", 4, TABLE_ZERO, ScaleKind.E8, _MXFP4),
         # Codes made from F32, F16 and BF16: absolute maximum of a group of 32 mapped to 127.
         MatrixFormat("G8", 8, 128, ScaleKind.HALF),
     )

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ebbtide.kernels.layout import FORMATS, MatrixFormat, ScaleKind
+from ebbtide.kernels.layout import E8_BIAS, FORMATS, MatrixFormat, ScaleKind
 
 U8 = NDArray[np.uint8]
 F16 = NDArray[np.float16]
@@ -33,9 +33,10 @@ class Scales:
     HALF      d[N, K/32]                     HALF_MIN  d, m[N, K/32]
     K6        d, m[N, K/256] (m is dmin), sc and mn u8[N, K/32] of 6 bits
     K8        d[N, K/256], sc u8[N, K/16]: the bits of an i8
+    E8        sc u8[N, K/32]: exponents + E8_BIAS
     """
 
-    d: F16
+    d: F16 = field(default_factory=_no_f16)
     m: F16 = field(default_factory=_no_f16)
     sc: U8 = field(default_factory=_no_u8)
     mn: U8 = field(default_factory=_no_u8)
@@ -83,13 +84,10 @@ def format_of(type_name: str) -> MatrixFormat:
 def to_float(format: MatrixFormat, codes: U8, scales: Scales, *, width: int = 8) -> F32:
     """Weights f32[N, K] of codes u8[N, K], of which the top `width` planes are used.
 
-    Dropping t planes replaces the lost bits by their midpoint (2^t - 1) / 2.
+    Dropping t planes replaces the lost bits by their midpoint (2^t - 1) / 2, or takes the table of the width.
     """
-    dropped = format.planes - min(width, format.planes)
-    middle = np.float32((2**dropped - 1) / 2)
-    values = ((codes >> dropped) << dropped).astype(np.float32)
-    values += middle - np.float32(format.zero)
     rows, cols = codes.shape
+    values = _values(format, codes, min(width, format.planes))
     values = values.reshape(rows, cols // format.scale_cols, format.scale_cols)
     step, minimum = step_and_minimum(format, scales)
     values *= step[:, :, None]
@@ -98,8 +96,22 @@ def to_float(format: MatrixFormat, codes: U8, scales: Scales, *, width: int = 8)
     return values.reshape(rows, cols)
 
 
+def _values(format: MatrixFormat, codes: U8, width: int) -> F32:
+    """What the top `width` bits of codes stand for before they are scaled, f32[N, K]."""
+    dropped = format.planes - width
+    values: F32
+    if format.table:
+        values = np.array(format.table_at(width), np.float32)[codes >> dropped]
+        return values
+    values = ((codes >> dropped) << dropped).astype(np.float32)
+    values += np.float32((2**dropped - 1) / 2) - np.float32(format.zero)
+    return values
+
+
 def step_and_minimum(format: MatrixFormat, scales: Scales) -> tuple[F32, F32 | None]:
     """(step, minimum) f32[N, K / scale_cols]: w = step * (code - zero) + minimum."""
+    if format.kind is ScaleKind.E8:
+        return np.ldexp(np.float32(1), scales.sc.astype(np.int32) - E8_BIAS), None
     d = scales.d.astype(np.float32)
     if format.kind is ScaleKind.HALF:
         return d, None

@@ -17,7 +17,7 @@ from ebbtide.engine.weights.decode import decode
 from ebbtide.engine.weights.direct import DirectFile, Target
 from ebbtide.engine.weights.float_types import floats_of
 from ebbtide.engine.weights.source import check_targets, extent_range, vector_bytes
-from ebbtide.kernels.layout import BlockLayout, block_layout
+from ebbtide.kernels.layout import BlockLayout, MatrixFormat, block_layout
 
 
 class GgufSource:
@@ -57,6 +57,10 @@ class GgufSource:
 
     def dense_layout(self, name: str) -> BlockLayout:
         return block_layout([part.shape for part in self.map.dense[name]], page_bytes=0, floor_planes=8)
+
+    def formats(self) -> set[MatrixFormat]:
+        blocks = [*self.map.dense.values(), *(experts[0] for experts in self.map.experts.values())]
+        return {part.shape.format for block in blocks for part in block}
 
     def read_dense(self, name: str, out: U8) -> None:
         self._convert(self.map.dense[name], self.dense_layout(name), put_into(out))

@@ -1,4 +1,4 @@
-"""Decoders of the GGUF types with one scale per 32 weights: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0."""
+"""Decoders of the GGUF types with one scale per 32 weights: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4."""
 
 import numpy as np
 
@@ -29,8 +29,25 @@ def _with_fifth_bit(codes: U8, blocks: U8, at: int) -> U8:
 
 def decode_q4_0(raw: U8, rows: int, cols: int) -> Codes:
     """d f16, 16 bytes of nibbles."""
+    return _plain_nibbles("Q4_0", raw, rows, cols)
+
+
+def decode_iq4_nl(raw: U8, rows: int, cols: int) -> Codes:
+    """As Q4_0; the codes are places in a table."""
+    return _plain_nibbles("IQ4_NL", raw, rows, cols)
+
+
+def decode_mxfp4(raw: U8, rows: int, cols: int) -> Codes:
+    """An exponent, 16 bytes of nibbles: sign and magnitude, which become codes that rise with the value."""
+    blocks = raw.reshape(rows, cols // 32, 17)
+    floats = _nibbles(blocks, 1).reshape(rows, cols)
+    codes = np.where(floats < 8, floats + np.uint8(8), np.uint8(15) - floats)
+    return Codes(FORMATS["MXFP4"], codes, Scales(sc=np.ascontiguousarray(blocks[:, :, 0])))
+
+
+def _plain_nibbles(name: str, raw: U8, rows: int, cols: int) -> Codes:
     blocks = raw.reshape(rows, cols // 32, 18)
-    return Codes(FORMATS["Q4_0"], _nibbles(blocks, 2).reshape(rows, cols), Scales(f16_at(blocks, 0)))
+    return Codes(FORMATS[name], _nibbles(blocks, 2).reshape(rows, cols), Scales(f16_at(blocks, 0)))
 
 
 def decode_q4_1(raw: U8, rows: int, cols: int) -> Codes:

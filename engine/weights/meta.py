@@ -47,6 +47,9 @@ def _unpack_six_bits(packed: U8) -> U8:
 
 def pack_meta(format: MatrixFormat, scales: Scales) -> U8:
     """Meta bytes u8[R/16, strip_meta_bytes] of the scales of R rows (a multiple of 16)."""
+    if format.kind is ScaleKind.E8:
+        exponents = _by_strip(scales.sc)
+        return exponents.reshape(exponents.shape[0], -1)
     d = _by_strip(scales.d)
     strips = d.shape[0]
     if format.kind is ScaleKind.HALF:
@@ -68,6 +71,8 @@ def unpack_meta(format: MatrixFormat, meta: U8, cols: int) -> Scales:
         parts = meta.reshape(strips, cols // 32, -1)
         d, m = parts[:, :, :32], parts[:, :, 32:]
         return Scales(_half(d), _half(m)) if format.kind is ScaleKind.HALF_MIN else Scales(_half(d))
+    if format.kind is ScaleKind.E8:
+        return Scales(sc=_bytes(meta.reshape(strips, cols // 32, 16)))
     supers = meta.reshape(strips, cols // 256, -1)
     if format.kind is ScaleKind.K8:
         return Scales(_half(supers[:, :, :32]), sc=_bytes(supers[:, :, 32:].reshape(strips, cols // 16, 16)))

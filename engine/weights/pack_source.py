@@ -29,7 +29,7 @@ from ebbtide.engine.weights.pack_index import (
     vector_tensor,
 )
 from ebbtide.engine.weights.source import check_targets, extent_range, vector_bytes
-from ebbtide.kernels.layout import BlockLayout
+from ebbtide.kernels.layout import BlockLayout, MatrixFormat
 
 _PIECE_BYTES = 1 << 20
 
@@ -66,6 +66,10 @@ class PackSource:
 
     def dense_layout(self, name: str) -> BlockLayout:
         return self._dense_layouts[name]
+
+    def formats(self) -> set[MatrixFormat]:
+        layouts = [*self._dense_layouts.values(), *self._expert_layouts.values()]
+        return {view.shape.format for layout in layouts for view in layout.views}
 
     def read_dense(self, name: str, out: U8) -> None:
         self.reader.read_into(self.file.tensors[block_tensor(name)].offset, out)

@@ -10,7 +10,7 @@ from ebbtide.engine.model.mapping import KINDS, Kind, ModelMap
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.codes import F32, U8
 from ebbtide.engine.weights.direct import Target
-from ebbtide.kernels.layout import BlockLayout, MatrixShape
+from ebbtide.kernels.layout import BlockLayout, MatrixFormat, MatrixShape
 
 Shapes = tuple[MatrixShape, ...]
 """The matrices of a block."""
@@ -50,6 +50,10 @@ class WeightSource(Protocol):
 
     def dense_layout(self, name: str) -> BlockLayout:
         """Layout of a dense block: one contiguous piece (page_bytes 0)."""
+        ...
+
+    def formats(self) -> set[MatrixFormat]:
+        """The code books of all plane matrices."""
         ...
 
     def read_dense(self, name: str, out: U8) -> None:

@@ -1,12 +1,13 @@
 """The C description of a `BlockTable` (mirrors src/block.h), made once per table."""
 
 import ctypes
+from functools import cache
 
 import numpy as np
 
 from ebbtide.kernels.cpu.library import address
-from ebbtide.kernels.layout import MAX_PLANES, MatrixView
-from ebbtide.kernels.ops import BlockTable, KernelError
+from ebbtide.kernels.layout import MAX_PLANES, TABLE_ZERO, MatrixFormat, MatrixView
+from ebbtide.kernels.ops import U8, BlockTable, KernelError
 
 MAX_VIEWS = 4
 
@@ -23,6 +24,7 @@ class NativeView(ctypes.Structure):
         ("strip_meta_bytes", ctypes.c_int32),
         ("meta_offset", ctypes.c_int64),
         ("plane_offset", ctypes.c_int64 * MAX_PLANES),
+        ("tables", ctypes.c_void_p),
     )
 
 
@@ -43,6 +45,15 @@ class NativeBlock(ctypes.Structure):
     )
 
 
+@cache
+def _tables(form: MatrixFormat) -> U8:
+    """Bytes u8[MAX_PLANES, 256]: entries + 128 of the table of every width; kept for good."""
+    tables = np.zeros((MAX_PLANES, 1 << MAX_PLANES), np.uint8)
+    for width in range(1, form.planes + 1):
+        tables[width - 1, : 1 << width] = np.array(form.table_at(width)) + TABLE_ZERO
+    return tables
+
+
 def _native_view(view: MatrixView) -> NativeView:
     shape = view.shape
     native = NativeView(
@@ -55,6 +66,8 @@ def _native_view(view: MatrixView) -> NativeView:
         view.meta_offset,
     )
     native.plane_offset[: len(view.plane_offsets)] = view.plane_offsets
+    if shape.format.table:
+        native.tables = address(_tables(shape.format))
     return native
 
 

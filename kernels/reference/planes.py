@@ -8,11 +8,13 @@ import torch
 from numpy.typing import NDArray
 
 from ebbtide.kernels.layout import (
+    E8_BIAS,
     GROUP_COLS,
     LINE_BYTES,
     ROW_OF_PAIR,
     STRIP_ROWS,
     SUPER_COLS,
+    TABLE_ZERO,
     MatrixView,
     ScaleKind,
 )
@@ -27,7 +29,7 @@ class Weights:
     """One matrix at a width: w = scale * (code * step - offset) + minimum, per 16 columns."""
 
     codes: torch.Tensor
-    """uint8 [N, K]: the first `width` bits of every code."""
+    """uint8 [N, K]: the first `width` bits of every code; of a table: what they stand for, plus `offset`."""
     scale: torch.Tensor
     """float32 [N, K / 16]"""
     minimum: torch.Tensor
@@ -52,6 +54,10 @@ def load_view(table: BlockTable, index: int, view: int) -> Weights:
     meta = read_bytes(table, index, matrix.meta_offset, shape.meta_bytes)
     scale, minimum = _scales(matrix, meta)
     codes = torch.from_numpy(unpack_codes(planes, shape.strips, shape.groups)[: shape.rows])
+    if shape.format.table:
+        entries = torch.tensor(shape.format.table_at(width)) + TABLE_ZERO
+        codes = entries.to(torch.uint8)[codes.long()]
+        return Weights(codes, scale[: shape.rows], minimum[: shape.rows], 1.0, float(TABLE_ZERO))
     step = float(2**dropped)
     offset = shape.format.zero - (step - 1) / 2
     return Weights(codes, scale[: shape.rows], minimum[: shape.rows], step, offset)
@@ -96,6 +102,8 @@ def _scales(matrix: MatrixView, meta: U8) -> tuple[torch.Tensor, torch.Tensor]:
     strips = meta.reshape(shape.strips, -1)
     if kind is ScaleKind.HALF:
         scale, minimum = _halves(strips.reshape(shape.strips, shape.groups, 1, 32)), None
+    elif kind is ScaleKind.E8:
+        scale, minimum = np.ldexp(np.float32(1), strips.astype(np.int32) - E8_BIAS), None
     elif kind is ScaleKind.HALF_MIN:
         both = _halves(strips.reshape(shape.strips, shape.groups, 2, 32))
         scale, minimum = both[:, :, :1], both[:, :, 1:]

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from ebbtide.kernels.layout import MAX_PLANES, BlockLayout
+from ebbtide.kernels.ops import KernelError
 
 HALF_COLS = 16
 """Columns of a half line: the unit in which a product is summed (`kernels/layout.py`)."""
@@ -37,9 +38,11 @@ class View(NamedTuple):
 
 
 def view_of(layout: BlockLayout, index: int) -> View:
-    """The arguments of matrix `index` of a block."""
+    """The arguments of matrix `index` of a block. Raises KernelError for a format with a table."""
     view = layout.views[index]
     form = view.shape.format
+    if form.table:
+        raise KernelError(f"no kernel on a card looks codes up in tables, as {form.name} has them")
     missing = (view.plane_offsets[0],) * (MAX_PLANES - form.planes)
     factor = 2.0 ** (CODE_SHIFT - X_SHIFT + form.planes - MAX_PLANES)
     strip_meta = view.shape.strip_meta_bytes

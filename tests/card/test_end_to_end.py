@@ -274,3 +274,18 @@ def test_a_card_that_is_lost_has_no_figures(card: HostCard) -> None:
     machine = look_at_machine(find)
     assert machine.card == "" and machine.card_free_bytes is None and machine.process_bytes is not None
     place.close()
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda:0"])
+def test_weights_in_a_table_stay_off_the_card(tmp_path: Path, card: HostCard, device: str) -> None:
+    """Refused before a byte of the card is taken; where the device is left open, the processor takes them."""
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", **SIZES | {"quant": "IQ4_NL"})
+    events = run(load(path, device=device, pack="no"), generate(max_tokens=2))
+    assert card.library.blocks == {} and card.library.pinned == {}
+    if device == "auto":
+        (loaded_event,) = of(events, m.Loaded)
+        assert any("No card is used: Weights of type IQ4_NL" in notice for notice in loaded_event.notices)
+        assert len(of(events, m.Finished)[0].token_ids) == 2
+    else:
+        failed = of(events, m.Failed)[0]
+        assert "IQ4_NL" in failed.message and "--device cpu" in failed.hint

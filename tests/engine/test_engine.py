@@ -46,7 +46,7 @@ def olmoe(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("quant", ["Q8_0", "Q4_1", "F16"])
+@pytest.mark.parametrize("quant", ["Q8_0", "Q4_1", "IQ4_NL", "F16"])
 def test_logits_follow_the_float_reference(folder: Path, family: Family, quant: str) -> None:
     # What is rounded on the way: keys and values to BF16 (2^-9 relative each), F16 weights to 8-bit codes
     # (2^-8).
@@ -126,6 +126,21 @@ def test_prompt_and_tokens_have_the_same_bits_on_every_processor(olmoe: Path, is
     (answer,) = of(run(command, generate(max_tokens=8)), m.Finished)
     (whole,) = of(run(load(olmoe, isa=isa), generate(max_tokens=8)), m.Finished)
     assert answer.token_ids == whole.token_ids and len(whole.token_ids) == 8
+
+
+def test_weights_in_a_table_have_the_same_bits_on_every_processor_at_every_budget(folder: Path) -> None:
+    path = write_tiny(
+        folder / "table.gguf", "mixtral", quant="IQ4_NL", types={"*down_exps*": "MXFP4"}, **WIDE
+    )
+    outcomes = set()
+    for isa in isas():
+        command = load(path, budget="20%", isa=isa)
+        prompt, tokens = (of(run(command, m.Score(1, TEXT, lane=lane)), m.Scored)[0] for lane in LANES)
+        assert prompt.logprobs == tokens.logprobs
+        (answer,) = of(run(command, generate(max_tokens=8)), m.Finished)
+        (whole,) = of(run(load(path, isa=isa), generate(max_tokens=8)), m.Finished)
+        outcomes |= {tuple(answer.token_ids), tuple(whole.token_ids)}
+    assert len(outcomes) == 1
 
 
 @pytest.mark.parametrize("layers_seen", [0, 1, 4, 20])

@@ -72,7 +72,14 @@ def test_logits_are_those_of_the_truncated_planes(mixtral: Path, width: int) -> 
 
 @pytest.mark.parametrize(
     ("family", "quant"),
-    [("qwen2moe", "Q4_1"), ("qwen3moe", "Q5_1"), ("mixtral", "Q4_0"), ("mixtral", "Q6_K")],
+    [
+        ("qwen2moe", "Q4_1"),
+        ("qwen3moe", "Q5_1"),
+        ("mixtral", "Q4_0"),
+        ("mixtral", "Q6_K"),
+        ("olmoe", "IQ4_NL"),
+        ("mixtral", "MXFP4"),
+    ],
 )
 def test_every_kind_of_scale_at_three_planes(folder: Path, family: Family, quant: str) -> None:
     sizes = SIZES | ({"d_model": 256, "heads": 8, "d_ff": 256} if quant == "Q6_K" else {})

@@ -12,6 +12,7 @@ from ebbtide.kernels.triton.tables import device_table
 from tests.gpu.ground import Ground
 from tests.gpu.judge import Judge
 from tests.helpers import triton_moe
+from tests.helpers.formats import CARD_FORMATS
 from tests.helpers.on_card import moved
 from tests.helpers.plane_blocks import UNIT, dense_table, scattered_table
 from tests.helpers.triton_linear import cols_for, exact_products, products, products_bound, random_rows
@@ -42,7 +43,7 @@ def check_nested(ground: Ground) -> None:
 
 def _check_formats(ground: Ground, *kinds: ScaleKind) -> None:
     """All formats of these kinds; in a dry run one of them."""
-    formats = [form for form in FORMATS.values() if form.kind in kinds]
+    formats = [form for form in CARD_FORMATS.values() if form.kind in kinds]
     for form in formats[-1:] if ground.dry else formats:
         with Judge(ground, f"linear {form.name}") as judge:
             _products(ground, judge, form)
@@ -126,7 +127,7 @@ def _experts(ground: Ground, judge: Judge, names: tuple[str, str, str]) -> None:
 
 def _embed(ground: Ground, judge: Judge) -> None:
     rng = np.random.default_rng(ground.seed + 4)
-    for form in [FORMATS["Q5_1"]] if ground.dry else FORMATS.values():
+    for form in [FORMATS["Q5_1"]] if ground.dry else CARD_FORMATS.values():
         cols = cols_for(form, 64 if ground.dry else 2048)
         layout = block_layout([MatrixShape(333, cols, form)], page_bytes=0, floor_planes=1)
         table = dense_table(layout, rng, form.planes)

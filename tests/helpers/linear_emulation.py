@@ -36,6 +36,7 @@ def emulate(x: F32, weights: Weights, form: MatrixFormat) -> F32:
     rows, groups = a.shape
     parts = 2 if form.kind is ScaleKind.K8 else 1
     halves = q.reshape(rows, groups * parts, -1)
+    # A table's entries plus 128 are codes like others.
     codes = weights.codes.numpy().astype(np.int64).reshape(len(weights.codes), groups * parts, -1)
     per_part = weights.scale.shape[1] // (groups * parts)
     out = np.zeros((rows, len(codes)), np.float32)

@@ -14,7 +14,8 @@ from tests.helpers.float_reference import FloatReference
 
 def narrowed(path: Path, width: int, *, bf16_kv: bool = False) -> FloatReference:
     """The bits below the first `width` planes of each expert's code are replaced by half of their greatest
-    value, (2^t - 1) / 2; types with no more planes stay as they are.
+    value, (2^t - 1) / 2, or the codes by their mean where a table says what they stand for; types with no
+    more planes stay as they are.
     """
     reference, file = FloatReference(path, bf16_kv=bf16_kv), open_gguf(path)
     for name, tensor in file.tensors.items():
@@ -24,6 +25,11 @@ def narrowed(path: Path, width: int, *, bf16_kv: bool = False) -> FloatReference
         codes = decode(raw, tensor.type_name, prod(tensor.shape[:-1]), tensor.shape[-1])
         lost = (1 << max(codes.format.planes - width, 0)) - 1
         step, _ = step_and_minimum(codes.format, codes.scales)
-        moved = (lost / 2 - (codes.codes & lost)) * np.repeat(step, codes.format.scale_cols, axis=1)
+        change = lost / 2 - (codes.codes & lost)
+        if codes.format.table and lost:
+            table = np.array(codes.format.table)
+            means = np.rint(table.reshape(-1, lost + 1).mean(axis=1))
+            change = means[codes.codes // (lost + 1)] - table[codes.codes]
+        moved = change * np.repeat(step, codes.format.scale_cols, axis=1)
         reference.tensors[name] += torch.from_numpy(moved.astype(np.float32)).reshape(tensor.shape)
     return reference

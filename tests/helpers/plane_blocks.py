@@ -33,6 +33,9 @@ def random_block(layout: BlockLayout, rng: np.random.Generator) -> U8:
 
 def _fill_scales(block: U8, view: MatrixView, rng: np.random.Generator) -> None:
     meta = block[view.meta_offset : view.meta_offset + view.shape.meta_bytes].reshape(view.shape.strips, -1)
+    if view.shape.format.kind is ScaleKind.E8:
+        meta[...] = rng.integers(118, 124, meta.shape, dtype=np.uint8)
+        return
     per_super, halves = _SUPER_BYTES.get(view.shape.format.kind, (meta.shape[1], meta.shape[1]))
     for start in range(0, meta.shape[1], per_super):
         part = meta[:, start : start + halves]

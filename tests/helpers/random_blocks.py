@@ -5,10 +5,18 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
 U8 = NDArray[np.uint8]
-GROUP_TYPES = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+GROUP_TYPES = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4")
 SUPER_TYPES = ("Q4_K", "Q5_K", "Q6_K")
 FLOAT_TYPES = ("F32", "F16", "BF16")
-_HALVES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,)}
+_HALVES = {
+    "Q4_0": (0,),
+    "Q4_1": (0, 2),
+    "Q5_0": (0,),
+    "Q5_1": (0, 2),
+    "Q8_0": (0,),
+    "IQ4_NL": (0,),
+    "MXFP4": (),
+}
 _HALVES |= {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
 """Where the f16 scales of a block lie."""
 
@@ -23,6 +31,8 @@ def random_matrix(rng: np.random.Generator, type_name: str, rows: int, cols: int
         block_cols, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType[type_name]]
         return rng.integers(0, 256, (rows, cols // block_cols * block_bytes), dtype=np.uint8)
     weights = (rng.standard_normal((rows, cols)) * std).astype(np.float32)
+    if type_name == "IQ4_NL":  # which the gguf package reads and does not write
+        return _iq4_nl(weights)
     packed = quants.quantize(weights, GGMLQuantizationType[type_name])
     return np.ascontiguousarray(packed).view(np.uint8).reshape(rows, -1)
 
@@ -58,10 +68,24 @@ def _q6_k(rng: np.random.Generator, rows: int, cols: int, std: float) -> U8:
     return np.hstack([codes, sub_scales.view(np.uint8), steps]).reshape(rows, -1)
 
 
+def _iq4_nl(weights: NDArray[np.float32]) -> U8:
+    """The greatest weight of a group becomes the table's first value; all others the nearest one."""
+    groups = weights.reshape(-1, 32)
+    table = np.array(quants.IQ4_NL.kvalues, np.float32)
+    at = np.abs(groups).argmax(axis=1)[:, None]
+    d = (np.take_along_axis(groups, at, 1) / table[0]).astype(np.float16)
+    scaled = groups / np.where(d == 0, 1, d).astype(np.float32)
+    codes = np.abs(scaled[:, :, None] - table).argmin(axis=2).astype(np.uint8)
+    packed = codes[:, :16] | codes[:, 16:] << 4
+    return np.hstack([d.view(np.uint8), packed]).reshape(len(weights), -1)
+
+
 def wild_matrix(rng: np.random.Generator, type_name: str, rows: int, cols: int) -> U8:
     """Raw bytes u8[rows, row bytes], every bit random; f16 scales of either sign, finite, some zero."""
     block_cols, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType[type_name]]
     raw = rng.integers(0, 256, (rows * cols // block_cols, block_bytes), dtype=np.uint8)
+    if type_name == "MXFP4":
+        raw[:, 0] = rng.integers(0, 250, len(raw), dtype=np.uint8)  # above, weights are infinite
     for at in _HALVES[type_name]:
         halves = rng.integers(0, 0x7C00, len(raw), dtype=np.uint16)
         halves[rng.random(len(raw)) < 0.05] = 0

@@ -13,6 +13,7 @@ from ebbtide.kernels.cpu import library, linear_ops
 from ebbtide.kernels.cpu.library import Handle, best_isa, check
 from ebbtide.kernels.cpu.linear_ops import LinearOps
 from ebbtide.kernels.layout import FORMATS, MatrixShape, block_layout
+from tests.helpers.formats import KERNEL_FORMATS
 from tests.helpers.plane_blocks import scattered_table
 
 SOURCES = Path(library.__file__).parent / "src"
@@ -67,10 +68,10 @@ def native() -> EmulatedOps:
     return _ops(library.library(), "avx2")
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", KERNEL_FORMATS)
 def test_products_have_the_bits_of_avx2(name: str, emulated: EmulatedOps, native: EmulatedOps) -> None:
     rng = np.random.default_rng(1)
-    form = FORMATS[name]
+    form = KERNEL_FORMATS[name]
     cols = 2 * form.col_multiple
     layout = block_layout([MatrixShape(37, cols, form)], page_bytes=4096, floor_planes=1)
     table = scattered_table(layout, rng, range(1, form.planes + 1))

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from ebbtide.kernels.layout import FORMATS, MatrixFormat, MatrixShape, block_layout
+from ebbtide.kernels.layout import MatrixFormat, MatrixShape, block_layout
 from ebbtide.kernels.ops import F32, BlockTable, KernelError, WorkspaceShape
 from ebbtide.kernels.reference import linear as reference
 from tests.helpers.attention_kernels import isas
+from tests.helpers.formats import KERNEL_FORMATS
 from tests.helpers.linear_emulation import can_emulate, emulate
 from tests.helpers.plane_blocks import (
     UNIT,
@@ -18,7 +19,7 @@ from tests.helpers.plane_blocks import (
     weights_of,
 )
 
-WIDTHS = [(f.name, width) for f in FORMATS.values() for width in range(1, f.planes + 1)]
+WIDTHS = [(f.name, width) for f in KERNEL_FORMATS.values() for width in range(1, f.planes + 1)]
 ISAS = isas()
 
 
@@ -51,7 +52,7 @@ def run(isa: str, threads: int, x: F32, table: BlockTable) -> F32:
 @pytest.mark.parametrize(("name", "width"), WIDTHS)
 def test_within_the_bound_of_int16_activations(isa: str, name: str, width: int) -> None:
     rng = np.random.default_rng(width)
-    form = FORMATS[name]
+    form = KERNEL_FORMATS[name]
     cols = cols_for(form, 96)
     table = dense_table(block_layout([MatrixShape(37, cols, form)], page_bytes=0, floor_planes=1), rng, width)
     x = random_x(rng, 9, cols)
@@ -66,7 +67,7 @@ def test_within_the_bound_of_int16_activations(isa: str, name: str, width: int) 
 @pytest.mark.parametrize(("name", "width"), WIDTHS)
 def test_bits_are_those_of_the_written_order(isa: str, name: str, width: int) -> None:
     rng = np.random.default_rng(100 + width)
-    form = FORMATS[name]
+    form = KERNEL_FORMATS[name]
     cols = cols_for(form, 160)
     table = dense_table(block_layout([MatrixShape(16, cols, form)], page_bytes=0, floor_planes=1), rng, width)
     x = random_x(rng, 7, cols)
@@ -76,10 +77,10 @@ def test_bits_are_those_of_the_written_order(isa: str, name: str, width: int) ->
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("cols", [32, 576, 1536, 2048])
-def test_a_row_has_the_same_bits_in_any_company(isa: str, cols: int) -> None:
+@pytest.mark.parametrize(("name", "cols"), [*(("Q8_0", n) for n in (32, 576, 1536, 2048)), ("TABLE_8", 1536)])
+def test_a_row_has_the_same_bits_in_any_company(isa: str, name: str, cols: int) -> None:
     rng = np.random.default_rng(cols)
-    layout = block_layout([MatrixShape(50, cols, FORMATS["Q8_0"])], page_bytes=0, floor_planes=1)
+    layout = block_layout([MatrixShape(50, cols, KERNEL_FORMATS[name])], page_bytes=0, floor_planes=1)
     table = dense_table(layout, rng, 8)
     x = random_x(rng, 256, cols)
     alone = np.concatenate([run(isa, 1, x[i : i + 1], table) for i in range(17)])
@@ -96,7 +97,7 @@ def test_a_row_has_the_same_bits_in_any_company(isa: str, cols: int) -> None:
 def test_a_tile_of_rows_has_the_bits_of_each_alone(isa: str, name: str, width: int) -> None:
     """All formats and widths; 16 rows and 3 more, which is a full tile of a matrix unit and a part of one."""
     rng = np.random.default_rng(300 + width)
-    form = FORMATS[name]
+    form = KERNEL_FORMATS[name]
     layout = block_layout([MatrixShape(40, cols_for(form, 1100), form)], page_bytes=4096, floor_planes=1)
     table = scattered_table(layout, rng, [width])
     x = random_x(rng, 19, layout.cols)
@@ -109,10 +110,12 @@ def test_a_tile_of_rows_has_the_bits_of_each_alone(isa: str, name: str, width: i
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("page_bytes", [4096, 3 * 4096, 7 * 4096])
-@pytest.mark.parametrize("names", [("Q8_0",), ("Q4_K", "Q6_K"), ("Q5_1", "Q4_0", "G8")])
+@pytest.mark.parametrize(
+    "names", [("Q8_0",), ("Q4_K", "Q6_K"), ("Q5_1", "Q4_0", "G8"), ("IQ4_NL", "TABLE_8", "Q4_0")]
+)
 def test_pages_anywhere_give_the_bits_of_one_piece(isa: str, page_bytes: int, names: tuple[str, ...]) -> None:
     rng = np.random.default_rng(page_bytes)
-    shapes = [MatrixShape(45 + 16 * i, 768, FORMATS[name]) for i, name in enumerate(names)]
+    shapes = [MatrixShape(45 + 16 * i, 768, KERNEL_FORMATS[name]) for i, name in enumerate(names)]
     layout = block_layout(shapes, page_bytes=page_bytes, floor_planes=2)
     table = scattered_table(layout, rng, [layout.planes, 3, 2])
     for index, width in enumerate((layout.planes, 3, 2)):
@@ -130,7 +133,7 @@ def test_pages_anywhere_give_the_bits_of_one_piece(isa: str, page_bytes: int, na
 @pytest.mark.parametrize("isa", ISAS)
 def test_strides_bias_and_accumulate(isa: str) -> None:
     rng = np.random.default_rng(5)
-    shapes = [MatrixShape(rows, 64, FORMATS["Q4_1"]) for rows in (24, 8)]
+    shapes = [MatrixShape(rows, 64, KERNEL_FORMATS["Q4_1"]) for rows in (24, 8)]
     layout = block_layout(shapes, page_bytes=0, floor_planes=1)
     table = dense_table(layout, rng, 4)
     wide = rng.standard_normal((5, 100)).astype(np.float32)
@@ -148,7 +151,7 @@ def test_strides_bias_and_accumulate(isa: str) -> None:
 @pytest.mark.parametrize("isa", ISAS)
 def test_zeros_and_huge_values(isa: str) -> None:
     rng = np.random.default_rng(6)
-    layout = block_layout([MatrixShape(16, 64, FORMATS["Q8_0"])], page_bytes=0, floor_planes=1)
+    layout = block_layout([MatrixShape(16, 64, KERNEL_FORMATS["Q8_0"])], page_bytes=0, floor_planes=1)
     table = dense_table(layout, rng, 8)
     x = np.zeros((3, 64), np.float32)
     x[1] = 1e30
@@ -162,7 +165,7 @@ def test_zeros_and_huge_values(isa: str) -> None:
 @pytest.mark.parametrize("isa", ISAS)
 def test_refuses_what_it_cannot_compute(isa: str) -> None:
     rng = np.random.default_rng(7)
-    layout = block_layout([MatrixShape(16, 64, FORMATS["Q8_0"])], page_bytes=4096, floor_planes=2)
+    layout = block_layout([MatrixShape(16, 64, KERNEL_FORMATS["Q8_0"])], page_bytes=4096, floor_planes=2)
     table = scattered_table(layout, rng, [8, 2, 0])
     x, out = np.ones((1, 64), np.float32), np.zeros((1, 16), np.float32)
     with linear_ops(isa, 1, shape_for(1, 64)) as ops:
@@ -184,7 +187,7 @@ def test_refuses_what_it_cannot_compute(isa: str) -> None:
 @pytest.mark.parametrize(("name", "width"), WIDTHS)
 def test_embedding_rows_are_the_dequantised_weights(isa: str, name: str, width: int) -> None:
     rng = np.random.default_rng(200 + width)
-    form = FORMATS[name]
+    form = KERNEL_FORMATS[name]
     cols = cols_for(form, 96)
     layout = block_layout([MatrixShape(40, cols, form)], page_bytes=4096, floor_planes=width)
     table = scattered_table(layout, rng, [width])

@@ -5,15 +5,21 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ebbtide.kernels.layout import FORMATS, MatrixShape, block_layout
+from ebbtide.kernels.layout import MatrixShape, block_layout
 from ebbtide.kernels.ops import F32, I32, U8, Activation, BlockTable, KernelError, WorkspaceShape
 from ebbtide.kernels.reference import moe as reference
 from tests.helpers.attention_kernels import isas
+from tests.helpers.formats import KERNEL_FORMATS
 from tests.helpers.plane_blocks import UNIT, GuardedOutput, linear_ops, scattered_table
 
 ISAS = isas()
 EXPERTS, TOP_K, COLS, HIDDEN, OUT = 6, 2, 256, 512, 50
-FORMS = [("Q8_0", "Q8_0", "Q8_0"), ("Q4_K", "Q6_K", "Q6_K"), ("Q4_1", "Q5_0", "G8")]
+FORMS = [
+    ("Q8_0", "Q8_0", "Q8_0"),
+    ("Q4_K", "Q6_K", "Q6_K"),
+    ("Q4_1", "Q5_0", "G8"),
+    ("IQ4_NL", "MXFP4", "TABLE_8"),
+]
 
 
 class Layer(NamedTuple):
@@ -22,7 +28,7 @@ class Layer(NamedTuple):
 
 
 def layer(rng: np.random.Generator, names: tuple[str, str, str], widths: list[int]) -> Layer:
-    gate, up, down = (FORMATS[name] for name in names)
+    gate, up, down = (KERNEL_FORMATS[name] for name in names)
     gate_up = block_layout(
         [MatrixShape(HIDDEN, COLS, gate), MatrixShape(HIDDEN, COLS, up)], page_bytes=3 * 4096, floor_planes=2
     )
@@ -67,9 +73,10 @@ def test_agrees_with_the_reference(isa: str, names: tuple[str, str, str], activa
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_a_pair_has_the_same_bits_in_any_company(isa: str) -> None:
+@pytest.mark.parametrize("names", [FORMS[1], FORMS[3]])
+def test_a_pair_has_the_same_bits_in_any_company(isa: str, names: tuple[str, str, str]) -> None:
     rng = np.random.default_rng(2)
-    tables = layer(rng, FORMS[1], [8, 4, 2, 5, 3, 0])
+    tables = layer(rng, names, [8, 4, 2, 5, 3, 0])
     x, idx = rng.standard_normal((70, COLS)).astype(np.float32), routes(rng, 70)
     chosen = np.ones(EXPERTS, np.uint8)
     alone = np.concatenate([run(isa, 1, x[i : i + 1], idx[i : i + 1], chosen, tables) for i in range(12)])

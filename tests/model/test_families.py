@@ -184,7 +184,11 @@ REFUSED: dict[str, tuple[Family, dict[str, Any], str]] = {
         "shape",
     ),
     "tensors nobody asked for": ("llama", {"metadata": {"llama.block_count": 1}}, r"blk\.1\.\S+ .and 8 more"),
-    "an index type": ("mixtral", {"types": {"blk.1.ffn_down_exps.*": "MXFP4"}}, "ffn_down_exps.* MXFP4"),
+    "an index type with scales of scales": (
+        "mixtral",
+        {"types": {"blk.1.ffn_up_exps.*": "IQ4_XS"}, "d_model": 256},
+        "ffn_up_exps.* IQ4_XS",
+    ),
     "a lattice type": (
         "mixtral",
         {"types": {"*ffn_up_exps*": "IQ2_XXS"}, "d_model": 256},

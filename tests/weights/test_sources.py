@@ -28,6 +28,7 @@ MODELS: dict[str, tuple[Family, dict[str, Any]]] = {
     "legacy": ("mixtral", {"quant": "Q4_1", "legacy_experts": True}),
     "olmoe": ("olmoe", {"quant": "Q8_0", "experts": 3}),
     "qwen2moe": ("qwen2moe", {"quant": "Q5_1"}),
+    "tables": ("mixtral", {"quant": "IQ4_NL", "types": {"*up_exps*": "MXFP4"}, "experts": 3}),
     "qwen3moe, types differ": (
         "qwen3moe",
         {

@@ -13,7 +13,9 @@ constexpr int kStripRows = 16;
 constexpr int kGroupCols = 32;
 constexpr int kLineBytes = 64;
 
-enum class Scale : int32_t { half = 0, half_min = 1, k6 = 2, k8 = 3 };
+constexpr int kMostEntries = 1 << kMaxPlanes;
+
+enum class Scale : int32_t { half = 0, half_min = 1, k6 = 2, k8 = 3, e8 = 4 };
 
 struct View {
   int32_t rows, cols, planes, zero;
@@ -21,6 +23,8 @@ struct View {
   int32_t strip_meta_bytes;
   int64_t meta_offset;
   int64_t plane_offset[kMaxPlanes];
+  // Null, or bytes [kMaxPlanes][kMostEntries]: what codes of b bits stand for is in row b - 1.
+  const uint8_t* tables;
 
   int strips() const { return (rows + kStripRows - 1) / kStripRows; }
   int groups() const { return cols / kGroupCols; }

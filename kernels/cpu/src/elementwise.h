@@ -64,6 +64,14 @@ static inline void decode_k8(const uint8_t* meta, float* s) {
       store(s + h * kStripRows + r, load(d + r) * load_i8(scale + h * kStripRows + r));
 }
 
+// 2^(exponent - 131), put together from its bits; the least five are denormal.
+static inline float power_of_two(uint8_t exponent) {
+  const uint32_t bits = exponent < 5 ? 1u << (18 + exponent) : (exponent - 4u) << 23;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 static void decode_scales(Scale scale, const uint8_t* meta, int groups, Scales out) {
   switch (scale) {
     case Scale::half:
@@ -78,6 +86,9 @@ static void decode_scales(Scale scale, const uint8_t* meta, int groups, Scales o
     case Scale::k6:
       for (int g = 0; g < groups; g += 8)
         decode_k6(meta + 32 * g, out.s + g * kStripRows, out.m + g * kStripRows);
+      break;
+    case Scale::e8:
+      for (int i = 0; i < groups * kStripRows; ++i) out.s[i] = power_of_two(meta[i]);
       break;
     case Scale::k8:
       for (int g = 0; g < groups; g += 8) decode_k8(meta + 36 * g, out.s + g * 2 * kStripRows);

@@ -46,6 +46,8 @@ bool embed_row(const LinearKernels& kernels, Cursor& cursor, int row, const Scra
     for (int i = 0; i < part.groups; ++i) {
       uint8_t codes[kGroupCols];
       row_codes(part, i, book.bits, in_strip, codes);
+      if (book.table != nullptr)
+        for (uint8_t& code : codes) code = book.table[code];
       row_values(book, codes, {scratch.s, scratch.m}, g + i, in_strip, out + (g + i) * kGroupCols);
     }
   }

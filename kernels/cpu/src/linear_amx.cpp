@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "byte_codes.h"
+#include "look_up_x86.h"
 #include "matrix_kernels.h"
 #include "simd.h"
 #include "strip_x86.h"
@@ -96,12 +97,14 @@ inline void transpose_dwords(const __m512i* rows, __m512i* columns) {
 }
 
 // Codes of 16 rows and 32 columns, column quad by column quad, into `to`.
-template <int B>
-inline void quads(const uint8_t* const* lines, int offset, __m512i zero, __m512i* to) {
+template <int B, typename Look>
+inline void quads(const uint8_t* const* lines, int offset, __m512i zero, const Look& look, __m512i* to) {
   __m512i codes[4], low_rows[4], high_rows[4];
   byte_codes<B, false>(lines, offset, codes);
+  for (__m512i& values : codes) values = look(values);
   transpose_dwords(codes, low_rows);
   byte_codes<B, true>(lines, offset, codes);
+  for (__m512i& values : codes) values = look(values);
   transpose_dwords(codes, high_rows);
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) {
@@ -110,15 +113,16 @@ inline void quads(const uint8_t* const* lines, int offset, __m512i zero, __m512i
   }
 }
 
-template <int B>
+template <int B, typename Look>
 void expand(const CodeBook& book, const Segment& part, int8_t* out) {
+  const Look look(book.table);
   constexpr int kQuads = kGroupCols / 4, kQuad = 4 * kStripRows;
   const __m512i zero = _mm512_set1_epi8(static_cast<char>(book.full ? book.zero : 0));
   const bool few = B <= kFewBits && is_few(book);
   for (int g = 0; g < part.groups; ++g) {
     prefetch_lines<B>(part.lines, g * kLineBytes);
     __m512i codes[kQuads];
-    quads<B>(part.lines, g * kLineBytes, zero, codes);
+    quads<B>(part.lines, g * kLineBytes, zero, look, codes);
     if (few) {
 #pragma GCC unroll 8
       for (int j = 0; j < kQuads; ++j)
@@ -133,9 +137,12 @@ void expand(const CodeBook& book, const Segment& part, int8_t* out) {
 
 void any_expand(const CodeBook& book, const Segment& part, int8_t* out) {
   using Expand = void (*)(const CodeBook&, const Segment&, int8_t*);
-  static constexpr Expand kExpand[kMaxPlanes] = {expand<1>, expand<2>, expand<3>, expand<4>,
-                                                 expand<5>, expand<6>, expand<7>, expand<8>};
-  kExpand[book.bits - 1](book, part, out);
+  static constexpr Expand kExpand[kMaxPlanes] = {expand<1, AsIs>, expand<2, AsIs>, expand<3, AsIs>, expand<4, AsIs>,
+                                                 expand<5, AsIs>, expand<6, AsIs>, expand<7, AsIs>, expand<8, AsIs>};
+  static constexpr Expand kExpandTable[kMaxPlanes] = {
+      expand<1, ByteTable<1>>, expand<2, ByteTable<2>>, expand<3, ByteTable<3>>, expand<4, ByteTable<4>>,
+      expand<5, ByteTable<5>>, expand<6, ByteTable<6>>, expand<7, ByteTable<7>>, expand<8, ByteTable<8>>};
+  (book.table == nullptr ? kExpand : kExpandTable)[book.bits - 1](book, part, out);
 }
 
 // How the codes of a book are multiplied: see matrix_kernels.h.

@@ -8,6 +8,8 @@
 //     acc  = fma(f, a * s, acc);  with minima also  acc = fma(float(sum q) * a, m, acc)
 //
 // so that one row of x gives the same bits through `gemv` and through `tile`.
+//
+// Where the matrix has tables, those of its width make codes of eight bits of the b bits: v = table[code], t = 0.
 #pragma once
 
 #include <cstdint>
@@ -37,17 +39,21 @@ struct CodeBook {
   Form form;
   int bits;      // b
   int zero;
-  bool full;     // t == 0
+  bool full;     // t == 0: all planes are there, or a table makes up for those that are not
   float step;    // 2^t
   float offset;  // zero - (2^t - 1) / 2
+  const uint8_t* table;  // null, or a byte for each code; scales are plain then
 
   CodeBook(const View& view, int width)
-      : form(view.scale == Scale::half ? Form::plain : view.scale == Scale::k8 ? Form::halves : Form::minimum),
+      : form(view.scale == Scale::half || view.scale == Scale::e8 ? Form::plain
+             : view.scale == Scale::k8                           ? Form::halves
+                                                                 : Form::minimum),
         bits(width),
         zero(view.zero),
-        full(width == view.planes),
-        step(static_cast<float>(1 << (view.planes - width))),
-        offset(static_cast<float>(view.zero) - (step - 1.0f) * 0.5f) {}
+        full(width == view.planes || view.tables != nullptr),
+        step(static_cast<float>(1 << (full ? 0 : view.planes - width))),
+        offset(static_cast<float>(view.zero) - (step - 1.0f) * 0.5f),
+        table(view.tables == nullptr ? nullptr : view.tables + (width - 1) * kMostEntries) {}
 };
 
 // Scales of one strip: s[groups][16] (halves: [groups][2][16]) and m[groups][16] (minimum only).
@@ -63,7 +69,7 @@ struct LinearKernels {
   void (*decode_scales)(Scale scale, const uint8_t* meta, int groups, Scales out);
   // acc[16] += one row of x times `part.groups` groups of a strip; `act` and `scales` start at the first of them.
   void (*gemv)(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* acc);
-  // Codes of `part` as int16 [groups][16 column pairs][16 rows][2]; at full width `zero` is already taken off.
+  // Codes of `part` as int16 [groups][16 column pairs][16 rows][2]; where `full`, `zero` is already taken off.
   void (*expand)(const CodeBook& book, const Segment& part, int16_t* out);
   // acc[count][16] += `count` (1..kTileRows) rows of x times expanded codes.
   void (*tile)(const CodeBook& book, const int16_t* codes, int groups, const ActGroup* const* rows, int count,

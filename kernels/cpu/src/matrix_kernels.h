@@ -4,7 +4,7 @@
 // bytes: an activation q is taken apart, q = 16 * high + low with low in [-128, 127] and high a multiple of 16 in
 // [-128, 112], since q has 12 bits. Codes are bytes, too: at full width without `zero`.
 //
-// Where codes v have up to four bits, 16 v is a byte as well, and one product of 64 columns makes
+// Where codes v have up to four bits (and stand for themselves: no table), 16 v is a byte as well, and one product of 64 columns makes
 // sum q * v = sum high * (16 v) + sum low * v. Otherwise two products make 16 * sum high * v + sum low * v.
 #pragma once
 
@@ -20,7 +20,9 @@ constexpr int kByteGroup = kStripRows * kGroupCols;  // bytes of one group of a 
 constexpr int kFewBits = 4;
 
 // Whether high and low parts are multiplied at once, and what a group of codes then takes.
-inline bool is_few(const CodeBook& book) { return book.bits <= kFewBits && book.form != Form::halves; }
+inline bool is_few(const CodeBook& book) {
+  return book.bits <= kFewBits && book.form != Form::halves && book.table == nullptr;
+}
 inline int group_bytes(const CodeBook& book) { return is_few(book) ? 2 * kByteGroup : kByteGroup; }
 
 // One group of 16 rows of x; see ActGroup.

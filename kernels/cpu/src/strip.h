@@ -4,7 +4,9 @@
 //     Codes16           16 rows x 2 columns of int16;  load_codes(const int16_t*)
 //     Sums16            16 rows of int32;  splat_sums(int32), to_f32(Sums16, vector index)
 //     dot(Sums16, Codes16, const int16_t* pair)
-//     expand_half<B>(const uint8_t* const* lines, offset, sink)   sink(i, Codes16) for the 8 column pairs of a half line
+//     expand_half<B>(const uint8_t* const* lines, offset, look, sink)   sink(i, Codes16) for the 8 column pairs of a half
+//                       line, whose codes went through `look` (look_up.h)
+//     CodeTable<B>      such a look-up
 //     pack_half         see LinearKernels
 #pragma once
 
@@ -43,14 +45,17 @@ static inline int32_t part_sum(const ActGroup& act, int part) { return part == 0
 
 #if defined(EB_BYTE_PRODUCTS)
 
-template <Form kForm, bool kFull, int B>
+template <Form kForm, bool kFull, int B, typename Look = AsIs>
 static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* out) {
   alignas(64) float acc[kStripRows];
   std::memcpy(acc, out, sizeof acc);
-  const auto without_zero = [&](const Sums16& sums, int32_t sum) { return kFull ? minus(sums, book.zero * sum) : sums; };
+  const Look look(book.table);
+  const auto without_zero = [&](const Sums16& sums, int32_t sum) {
+    return kFull && !Look::kTable ? minus(sums, book.zero * sum) : sums;
+  };
   for (int g = 0; g < part.groups; ++g, ++act) {
     prefetch_lines<B>(part.lines, g * kLineBytes);
-    const HalfSums sums = byte_sums<B>(part.lines, g * kLineBytes, act->q);
+    const HalfSums sums = byte_sums<B>(part.lines, g * kLineBytes, act->q, look);
     if (kForm == Form::halves) {
       const float* s = scales.s + 2 * g * kStripRows;
       const int32_t low = part_sum(*act, 0), high = part_sum(*act, 1);
@@ -66,16 +71,17 @@ static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act,
 
 #else
 
-template <Form kForm, bool kFull, int B>
+template <Form kForm, bool kFull, int B, typename Look = AsIs>
 static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* out) {
   alignas(64) float acc[kStripRows];
   std::memcpy(acc, out, sizeof acc);
+  const Look look(book.table);
   for (int g = 0; g < part.groups; ++g, ++act) {
     prefetch_lines<B>(part.lines, g * kLineBytes);
     Sums16 sums = splat_sums(kFull && kForm != Form::halves ? -book.zero * act->sum : 0);
     for (int h = 0; h < 2; ++h) {
       if (kForm == Form::halves) sums = splat_sums(kFull ? -book.zero * part_sum(*act, h) : 0);
-      expand_half<B>(part.lines, g * kLineBytes + h * kLineBytes / 2,
+      expand_half<B>(part.lines, g * kLineBytes + h * kLineBytes / 2, look,
                      [&](int i, const Codes16& codes) { sums = dot(sums, codes, act->q + 16 * h + 2 * i); });
       if (kForm == Form::halves)
         add_group<kForm, kFull>(book, sums, *act, part_sum(*act, h), scales.s + (2 * g + h) * kStripRows, nullptr, acc);
@@ -88,13 +94,14 @@ static void gemv(const CodeBook& book, const Segment& part, const ActGroup* act,
 
 #endif
 
-template <int B>
+template <int B, typename Look = AsIs>
 static void expand(const CodeBook& book, const Segment& part, int16_t* out) {
+  const Look look(book.table);
   const Codes16 zero = splat_codes(static_cast<int16_t>(book.full ? book.zero : 0));
   for (int g = 0; g < part.groups; ++g, out += kGroupCodes) {
     prefetch_lines<B>(part.lines, g * kLineBytes);
     for (int h = 0; h < 2; ++h)
-      expand_half<B>(part.lines, g * kLineBytes + h * kLineBytes / 2, [&](int i, const Codes16& codes) {
+      expand_half<B>(part.lines, g * kLineBytes + h * kLineBytes / 2, look, [&](int i, const Codes16& codes) {
         store_codes(out + (8 * h + i) * kPairCodes, subtract(codes, zero));
       });
   }
@@ -124,7 +131,17 @@ static void tile(const CodeBook& book, const int16_t* codes, int groups, const A
   }
 }
 
-// The tables of instances, and the functions of LinearKernels that look them up.
+template <int B>
+static void gemv_table(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* out) {
+  gemv<Form::plain, true, B, CodeTable<B>>(book, part, act, scales, out);
+}
+
+template <int B>
+static void expand_table(const CodeBook& book, const Segment& part, int16_t* out) {
+  expand<B, CodeTable<B>>(book, part, out);
+}
+
+// The lists of instances, and the functions of LinearKernels that look them up.
 
 using Gemv = void (*)(const CodeBook&, const Segment&, const ActGroup*, Scales, float*);
 using Expand = void (*)(const CodeBook&, const Segment&, int16_t*);
@@ -145,13 +162,16 @@ using Tile = void (*)(const CodeBook&, const int16_t*, int, const ActGroup* cons
 static constexpr Gemv kGemv[3][2][8] = EB_FORMS(EB_BITS, gemv);
 static constexpr Tile kTile[3][2][kTileRows] = EB_FORMS(EB_ROWS, tile);
 static constexpr Expand kExpand[8] = EB_BITS(expand, );
+static constexpr Gemv kGemvTable[8] = EB_BITS(gemv_table, );
+static constexpr Expand kExpandTable[8] = EB_BITS(expand_table, );
 
 static void any_gemv(const CodeBook& book, const Segment& part, const ActGroup* act, Scales scales, float* acc) {
-  kGemv[static_cast<int>(book.form)][book.full][book.bits - 1](book, part, act, scales, acc);
+  const Gemv of_codes = kGemv[static_cast<int>(book.form)][book.full][book.bits - 1];
+  (book.table == nullptr ? of_codes : kGemvTable[book.bits - 1])(book, part, act, scales, acc);
 }
 
 static void any_expand(const CodeBook& book, const Segment& part, int16_t* out) {
-  kExpand[book.bits - 1](book, part, out);
+  (book.table == nullptr ? kExpand : kExpandTable)[book.bits - 1](book, part, out);
 }
 
 static void any_tile(const CodeBook& book, const int16_t* codes, int groups, const ActGroup* const* rows, int count,

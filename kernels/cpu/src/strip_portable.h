@@ -3,6 +3,7 @@
 
 #include "bits.h"
 #include "linear_kernels.h"
+#include "look_up.h"
 
 namespace eb {
 namespace EB_ISA {
@@ -50,15 +51,18 @@ static inline Sums16 dot(const Sums16& sums, const Codes16& codes, const int16_t
 template <int B>
 static inline void prefetch_lines(const uint8_t* const*, int) {}
 
-template <int B, typename Sink>
-static inline void expand_half(const uint8_t* const* lines, int offset, Sink sink) {
+template <int B>
+using CodeTable = PlainTable;
+
+template <int B, typename Look, typename Sink>
+static inline void expand_half(const uint8_t* const* lines, int offset, const Look& look, Sink sink) {
   Codes16 pairs[8];
   for (int j = 0; j < 32; ++j) {
     uint64_t word = 0;
     for (int p = 0; p < B; ++p) word |= static_cast<uint64_t>(lines[p][offset + j]) << 8 * (B - 1 - p);
     word = transpose_bits(word);
     for (int i = 0; i < 8; ++i)
-      pairs[i].v[2 * kRowOfPair[j / 2] + (j & 1)] = static_cast<int16_t>(word >> 8 * i & 0xff);
+      pairs[i].v[2 * kRowOfPair[j / 2] + (j & 1)] = look(static_cast<uint8_t>(word >> 8 * i));
   }
   for (int i = 0; i < 8; ++i) sink(i, pairs[i]);
 }

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "linear_kernels.h"
+#include "look_up_x86.h"
 
 namespace eb {
 namespace EB_ISA {
@@ -142,8 +143,26 @@ static inline void transpose_to_fours(__m256i (&r)[8]) {
   for (int i = 0; i < 4; ++i) step<2, kLive2>(r, i + (i & 2), mask2);
 }
 
-template <int B, typename Sink>
-static inline void expand_half(const uint8_t* const* lines, int offset, Sink sink) {
+template <int B>
+using CodeTable = ByteTable<B>;
+
+// Looks up two vectors of codes.
+template <typename Look>
+static inline void look_up(const Look& look, __m256i& a, __m256i& b) {
+  if constexpr (Look::kTable) {
+#if defined(EB_AVX512)
+    const __m512i both = look(_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1));
+    a = _mm512_castsi512_si256(both);
+    b = _mm512_extracti64x4_epi64(both, 1);
+#else
+    a = look(a);
+    b = look(b);
+#endif
+  }
+}
+
+template <int B, typename Look, typename Sink>
+static inline void expand_half(const uint8_t* const* lines, int offset, const Look& look, Sink sink) {
   constexpr int kLive4 = (B + 3) / 4 * 4;
   const __m256i mask4 = _mm256_set1_epi8(0x0f);
   const __m256i none = _mm256_setzero_si256();
@@ -154,6 +173,7 @@ static inline void expand_half(const uint8_t* const* lines, int offset, Sink sin
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     step<4, kLive4>(r, i, mask4);
+    look_up(look, r[i], r[i + 4]);
 #pragma GCC unroll 2
     for (int j = i; j < 8; j += 4) sink(j, join(_mm256_unpacklo_epi8(r[j], none), _mm256_unpackhi_epi8(r[j], none)));
   }

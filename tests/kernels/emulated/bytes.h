@@ -40,6 +40,35 @@ static inline __m512i emulated_permute_bytes(__m512i order, __m512i bytes) {
   for (int i = 0; i < 64; ++i) result.at[i] = x.at[from.at[i] & 63];
   return result.as<__m512i>();
 }
+static inline __m512i emulated_permute_two(__m512i low, __m512i order, __m512i high) {
+  const Lanes<uint8_t> from(order), x(low), y(high);
+  Lanes<uint8_t> result;
+  for (int i = 0; i < 64; ++i) result.at[i] = (from.at[i] & 64 ? y : x).at[from.at[i] & 63];
+  return result.as<__m512i>();
+}
+static inline __m512i emulated_shuffle_bytes(__m512i bytes, __m512i order) {
+  const Lanes<uint8_t> from(order), x(bytes);
+  Lanes<uint8_t> result;
+  for (int i = 0; i < 64; ++i) result.at[i] = from.at[i] & 128 ? 0 : x.at[i / 16 * 16 + (from.at[i] & 15)];
+  return result.as<__m512i>();
+}
+static inline uint64_t emulated_top_bits(__m512i bytes) {
+  const Lanes<uint8_t> x(bytes);
+  uint64_t result = 0;
+  for (int i = 0; i < 64; ++i) result |= static_cast<uint64_t>(x.at[i] >> 7) << i;
+  return result;
+}
+static inline __m512i emulated_choose(uint64_t second, __m512i a, __m512i b) {
+  const Lanes<uint8_t> x(a), y(b);
+  Lanes<uint8_t> result;
+  for (int i = 0; i < 64; ++i) result.at[i] = (second >> i & 1 ? y : x).at[i];
+  return result.as<__m512i>();
+}
+static inline __m512i emulated_four_times(__m128i lane) {
+  Lanes<uint8_t> result;
+  for (int i = 0; i < 4; ++i) memcpy(result.at + 16 * i, &lane, 16);
+  return result.as<__m512i>();
+}
 static inline __m512i emulated_shift_right(__m512i words, __m512i counts) {
   const Lanes<uint32_t> x(words), count(counts);
   Lanes<uint32_t> result;

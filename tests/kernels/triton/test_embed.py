@@ -9,11 +9,12 @@ from ebbtide.kernels.ops import BlockTable
 from ebbtide.kernels.reference import linear as reference
 from ebbtide.kernels.triton.embed import embed
 from ebbtide.kernels.triton.tables import device_table
+from tests.helpers.formats import CARD_FORMATS
 from tests.helpers.plane_blocks import dense_table, scattered_table
 from tests.helpers.triton_linear import cols_for
 from tests.kernels.triton.conftest import Compare
 
-WIDTHS = [(f.name, width) for f in FORMATS.values() for width in sorted({1, f.planes - 1, f.planes})]
+WIDTHS = [(f.name, width) for f in CARD_FORMATS.values() for width in sorted({1, f.planes - 1, f.planes})]
 
 
 def run(table: BlockTable, ids: list[int], faults: int = 0) -> torch.Tensor:

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from ebbtide.kernels.layout import FORMATS, MatrixShape, block_layout
-from ebbtide.kernels.ops import BlockTable
+from ebbtide.kernels.ops import BlockTable, KernelError
 from ebbtide.kernels.triton.linear import linear
 from ebbtide.kernels.triton.planes import HIGH, LOW
 from ebbtide.kernels.triton.tables import device_table
+from tests.helpers.formats import CARD_FORMATS
 from tests.helpers.plane_blocks import dense_table, scattered_table
 from tests.helpers.triton_linear import (
     MIXED_WIDTH,
@@ -21,7 +22,7 @@ from tests.helpers.triton_linear import (
 )
 from tests.kernels.triton.conftest import Compare
 
-WIDTHS = [(f.name, width) for f in FORMATS.values() for width in range(1, f.planes + 1)]
+WIDTHS = [(f.name, width) for f in CARD_FORMATS.values() for width in range(1, f.planes + 1)]
 
 
 def table_of(name: str, rows: int, cols: int, width: int, seed: int = 0) -> BlockTable:
@@ -150,3 +151,9 @@ def test_a_value_out_of_range_never_gives_a_number(bad: float) -> None:
     out = torch.full((2, 16), 0.0)
     linear(arranged(x), device_table(table, "cpu"), out, torch.zeros(1, dtype=torch.int32), width=MIXED_WIDTH)
     assert torch.equal(out[:1], products(x[:1], table)) and not torch.isfinite(out[1]).any()
+
+
+def test_a_format_with_a_table_is_refused_by_name() -> None:
+    table = table_of("IQ4_NL", 16, 64, 4)
+    with pytest.raises(KernelError, match="IQ4_NL"):
+        products(random_rows(np.random.default_rng(1), 1, 64), table)
