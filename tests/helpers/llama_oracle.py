@@ -1,19 +1,30 @@
 """llama.cpp's own tokenizer as the judge of ours."""
 
 import ctypes
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 
+@cache
+def silent_library() -> tuple[Any, object]:
+    """llama.cpp without its log, and the function that it calls instead.
+
+    That has to live as long as the process: whoever loads a model later makes llama.cpp call it again.
+    """
+    library: Any = pytest.importorskip("llama_cpp", reason="llama-cpp-python is the oracle here")
+    silence = library.llama_log_callback(lambda *_: None)
+    library.llama_log_set(silence, ctypes.c_void_p(0))
+    return library, silence
+
+
 class LlamaOracle:
     """Loads only the vocabulary of a GGUF file. Skips the test where llama-cpp-python is not installed."""
 
     def __init__(self, path: Path) -> None:
-        self._library: Any = pytest.importorskip("llama_cpp", reason="llama-cpp-python is the oracle here")
-        self._silence = self._library.llama_log_callback(lambda *_: None)
-        self._library.llama_log_set(self._silence, ctypes.c_void_p(0))
+        self._library, _ = silent_library()
         parameters = self._library.llama_model_default_params()
         parameters.vocab_only = True
         self._model = self._library.llama_model_load_from_file(str(path).encode(), parameters)
