@@ -2,10 +2,11 @@
 
     python tests/tools/paging_rate.py MODEL [--budgets 25%,50%] [--tokens 48] [--rounds 5] [--threads 2]
 
-In turns: a model decodes greedily at a budget, and as many threads as the pager has read random experts of
-the same pack with direct I/O, and do nothing else. Told per budget, as medians: tokens a second, bytes read a
-token, the hit rate, and the rate of reading as a share of the plain one, over all the time and over the time
-in which a read was under way. The rest of the time there was nothing to read: routing is not guessed.
+In turns: a model decodes greedily at a budget, and as many threads as the pager has read random pieces of
+the same pack, as large as experts, with direct I/O, and do nothing else. Told per budget, as medians: tokens
+a second, bytes read a token, the hit rate, and the rate of reading as a share of the plain one, over all the
+time and over the time in which a read was under way. The rest of the time there was nothing to read: routing
+is not guessed.
 """
 
 import argparse
@@ -22,12 +23,15 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ebbtide.app.paths import find_paths
+from ebbtide.engine.memory.anonymous import anonymous
 from ebbtide.engine.memory.mover import READERS, BlockRead, Moves, Transfer
 from ebbtide.engine.memory.pager import Pager
-from ebbtide.engine.weights.source import KINDS, WeightSource
+from ebbtide.engine.weights.pack_source import PackSource
+from ebbtide.engine.weights.source import KINDS
 from tests.helpers.decoder import Decoder
 
 PROMPT = (Path(__file__).read_text("utf-8") + "\n")[:1500]
+PAGE = 4096
 PLAIN_BYTES = 256 << 20
 """Read at a time to see what the disk gives."""
 
@@ -73,28 +77,24 @@ class Sample(NamedTuple):
     plain_rate: float
 
 
-def plain_rate(source: WeightSource, rng: np.random.Generator) -> float:
-    """Bytes a second of random experts, read by as many threads as a layer's misses are."""
-    spec, threads = source.spec, READERS + 1
-    layouts = [source.expert_layout(0, kind) for kind in KINDS]
-    each = sum(layout.span_bytes for layout in layouts)
-    count = max(1, PLAIN_BYTES // each // threads)
-    wanted = rng.integers(0, (spec.layers, spec.experts), (threads, count, 2))
+def plain_rate(source: PackSource, rng: np.random.Generator) -> float:
+    """Bytes a second of pieces of an expert's size anywhere in the pack, read by as many threads as a layer's
+    misses are. Nothing is checked, and the memory is there before.
+    """
+    threads = READERS + 1
+    size = max(source.expert_layout(0, kind).span_bytes for kind in KINDS) // PAGE * PAGE
+    count = max(1, PLAIN_BYTES // size // threads)
+    wanted = rng.integers(0, (source.file.size_bytes - size) // PAGE, (threads, count)) * PAGE
+    memory = anonymous(size * threads, huge_pages=False)
+    memory[:] = 0
 
-    def read(some: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> int:
-        buffers = [np.empty(layout.span_bytes + 4096, np.uint8) for layout in layouts]
-        done = 0
-        for layer, expert in some.tolist():
-            for kind, buffer in zip(KINDS, buffers, strict=True):
-                layout = source.expert_layout(layer, kind)
-                at = -buffer.ctypes.data % 4096
-                target = (buffer.ctypes.data + at, layout.span_bytes)
-                done += source.read_expert(layer, expert, kind, 0, len(layout.extent_ends) - 1, [target])
-        return done
+    def read(thread: int) -> int:
+        target = (memory.ctypes.data + thread * size, size)
+        return sum(source.reader.scatter(offset, [target]) for offset in wanted[thread].tolist())
 
     with ThreadPoolExecutor(threads) as pool:
         began = time.perf_counter()
-        total = sum(pool.map(read, wanted))
+        total = sum(pool.map(read, range(threads)))
         return total / (time.perf_counter() - began)
 
 
@@ -105,8 +105,8 @@ def clocked(pager: Pager) -> Clocked:
 
 
 def sample(decoder: Decoder, clock: Clocked, tokens: int, rng: np.random.Generator) -> Sample:
-    pager = decoder.runtime.pager
-    assert pager is not None
+    pager, source = decoder.runtime.pager, decoder.runtime.source
+    assert pager is not None and isinstance(source, PackSource)
     pager.reset_counters()
     clock.seconds = 0.0
     seconds = decoder.seconds(tokens)
@@ -116,7 +116,7 @@ def sample(decoder: Decoder, clock: Clocked, tokens: int, rng: np.random.Generat
         pager.hit_rate,
         clock.seconds / seconds,
         pager.bytes_paged_in / seconds,
-        plain_rate(decoder.runtime.source, rng),
+        plain_rate(source, rng),
     )
 
 
