@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.helpers.float_reference import FloatReference
 from tests.helpers.tiny_models import Family, write_tiny
@@ -53,25 +54,25 @@ def test_the_float_reference_computes_what_llama_cpp_does(
     tmp_path: Path, family: Family, options: dict[str, Any]
 ) -> None:
     path = write_tiny(tmp_path / "tiny.gguf", family, quant="F32", **options)
+    logits, expected = logits_of_both(path)
+    # llama.cpp keeps keys and values in F16: 2^-11 relative each. Up to 0.005 was measured in 24 models.
+    assert np.abs(logits - expected).max() < 0.01 * np.abs(expected).max()
+
+
+def logits_of_both(path: Path) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """llama.cpp's and the float reference's, of the same tokens."""
     model = llama_cpp.Llama(str(path), n_ctx=64, n_threads=1, logits_all=True, verbose=False)
     tokens = model.tokenize(b"def the self(): while True: return x + 1", add_bos=False, special=True)
     model.eval(tokens)
     logits = np.array(model.scores[: len(tokens)])
     model.close()
-    expected = FloatReference(path).logits(tokens).numpy()
-    # llama.cpp keeps keys and values in F16: 2^-11 relative each. Up to 0.005 was measured in 24 models.
-    assert np.abs(logits - expected).max() < 0.01 * np.abs(expected).max()
+    return logits, FloatReference(path).logits(tokens).numpy()
 
 
 @pytest.mark.parametrize("quant", ["IQ4_NL", "MXFP4"])
 def test_llama_cpp_reads_weights_in_tables_as_the_float_reference_does(tmp_path: Path, quant: str) -> None:
     path = write_tiny(tmp_path / "tiny.gguf", "llama", quant=quant)
-    model = llama_cpp.Llama(str(path), n_ctx=64, n_threads=1, logits_all=True, verbose=False)
-    tokens = model.tokenize(b"def the self(): while True: return x + 1", add_bos=False, special=True)
-    model.eval(tokens)
-    logits = np.array(model.scores[: len(tokens)])
-    model.close()
-    expected = FloatReference(path).logits(tokens).numpy()
+    logits, expected = logits_of_both(path)
     # llama.cpp multiplies activations of 8 bits. Up to 0.025 was measured, and 0.033 for Q8_0.
     assert np.abs(logits - expected).max() < 0.06 * np.abs(expected).max()
 

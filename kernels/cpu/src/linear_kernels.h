@@ -19,8 +19,8 @@
 
 namespace eb {
 
-// 12 bits: twice the 8 that are usual, but for the last four bits of rounding errors that nobody sees, and yet the
-// matrix unit takes such activations and codes of up to four bits at one go (matrix_kernels.h).
+// 12 bits with the sign: rounding errors are a fifteenth of those of the usual 8 bits, and the matrix unit takes such
+// activations and codes of up to four bits in one product, which needs (q + 128) >> 8 to be at most 7 (matrix_kernels.h).
 constexpr int kMostActivation = 7 * 256 + 127;
 
 // 32 columns of one row of x.
