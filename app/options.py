@@ -120,7 +120,7 @@ _ENGINE_OPTIONS = [
     _THREADS,
     _ISA,
     _DEVICE,
-    click.option("--policy", help="Which expert gives way first: lru or lfu."),
+    click.option("--policy", help="Which expert gives way first: lfru, lru or lfu."),
     click.option("--miss", type=click.Choice(["fetch", "cpu", "auto"]), default="fetch", hidden=True),
     click.option("--prefetch", is_flag=True, hidden=True),
     click.option("--resize", type=click.Choice(["pages", "barrier"]), hidden=True),

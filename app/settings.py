@@ -7,7 +7,7 @@ import msgspec
 
 from ebbtide.app.sampling_ranges import check_ranges
 from ebbtide.engine.errors import UsageError
-from ebbtide.engine.messages import Sampling
+from ebbtide.engine.messages import Load, Sampling
 
 Theme = Literal["auto", "dark", "light", "ansi", "ansi-dark", "ansi-light"]
 
@@ -27,7 +27,7 @@ class EngineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`auto`, `amx`, `avx512`, `avxvnni`, `avx2` or `portable`."""
     device: str = "auto"
     """`auto`, `cpu` or `cuda:N`."""
-    policy: str = "lru"
+    policy: str = Load("").policy
     """Which expert gives way first."""
 
 

@@ -41,7 +41,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     """0 = the model's own context, or less if the budget asks for it."""
     threads: int = 0
     isa: str = "auto"
-    policy: str = "lru"
+    policy: str = "lfru"
     quality: str = "exact"
     kv: str = "bf16"
     pack: Literal["ask", "yes", "no"] = "ask"

@@ -87,7 +87,7 @@ def open_memory(
     *,
     layers: int,
     bank: ExpertBank | None = None,
-    policy: str = "lru",
+    policy: str = "lfru",
     retain_prefixes: bool = True,
     slabs: SlabMemory | None = None,
     mover: Callable[[], Moves] | None = None,

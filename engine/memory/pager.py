@@ -45,7 +45,7 @@ class Pager:
         mover: Moves,
         *,
         capacity_pages: int,
-        policy: str = "lru",
+        policy: str = "lfru",
     ) -> None:
         self._arena, self._table, self._mover = arena, table, mover
         self._layers = [LayerCache(index, table, policy) for index in range(table.layers)]

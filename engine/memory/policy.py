@@ -1,6 +1,7 @@
 """Eviction policies of one layer: which resident expert to give up."""
 
 from collections.abc import Iterable, Sequence
+from math import sqrt
 from typing import Protocol
 
 from ebbtide.engine.errors import UsageError
@@ -58,11 +59,39 @@ class Lfu:
         for expert in experts:
             score[expert] += weight
 
+    def score(self, expert: int) -> float:
+        """Comparable with those of other experts until the next event."""
+        return self._score[expert]
+
     def victim(self, candidates: Iterable[int]) -> int:
         return min(candidates, key=self._score.__getitem__)
 
 
-POLICIES: dict[str, type[Lru] | type[Lfu]] = {"lru": Lru, "lfu": Lfu}
+class Lfru:
+    """Frequency over the square root of age, by event: what was used often and not long ago stays.
+
+    A router comes back to its favourites, and goes on with what the last token chose; each of the two alone
+    reads more. `tests/tools/moe_routing.py` compares them.
+    """
+
+    def __init__(self, experts: int, *, half_life: float = 32.0) -> None:
+        self._frequency = Lfu(experts, half_life=half_life)
+        self._last = [0] * experts
+        self._event = 0
+
+    def touch(self, experts: Sequence[int]) -> None:
+        self._frequency.touch(experts)
+        self._event += 1
+        event, last = self._event, self._last
+        for expert in experts:
+            last[expert] = event
+
+    def victim(self, candidates: Iterable[int]) -> int:
+        frequency, last, now = self._frequency.score, self._last, self._event + 1
+        return min(candidates, key=lambda expert: frequency(expert) / sqrt(now - last[expert]))
+
+
+POLICIES: dict[str, type[Lru] | type[Lfu] | type[Lfru]] = {"lru": Lru, "lfu": Lfu, "lfru": Lfru}
 
 
 def make_policy(name: str, experts: int) -> Policy:

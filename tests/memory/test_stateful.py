@@ -11,6 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from ebbtide.engine.errors import ContextError, ModelError, UsageError
 from ebbtide.engine.memory.arena import OutOfPagesError, Tenant
 from ebbtide.engine.memory.kv import KvSequence
+from ebbtide.engine.memory.policy import POLICIES
 from ebbtide.engine.memory.provenance import Lane, Provenance
 from tests.helpers.memory_fakes import EXPERTS, FLOOR_PAGES, KV, LAYERS, is_intact, make_system, page_view
 
@@ -38,7 +39,7 @@ class MemoryMachine(RuleBasedStateMachine):
     @initialize(
         extra=st.integers(0, FLOOR_PAGES * 3),
         retain=st.booleans(),
-        policy=st.sampled_from(["lru", "lfu"]),
+        policy=st.sampled_from(sorted(POLICIES)),
         reserve=st.integers(0, 3),
         width=st.sampled_from([0, 1, 3]),
     )
