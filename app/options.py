@@ -64,6 +64,7 @@ class EngineFlags:
             ctx=self.ctx if self.ctx is not None else engine.ctx,
             threads=self.threads if self.threads is not None else engine.threads,
             isa=self.isa if self.isa is not None else engine.isa,
+            prefetch=self.prefetch,
             policy=self.policy if self.policy is not None else engine.policy,
             quality=self.quality,
             kv=self.kv,
@@ -77,7 +78,6 @@ class EngineFlags:
         refuse("--quality", self.quality, {"exact"})
         refuse("--kv", self.kv, {"bf16"})
         refuse("--miss", self.miss, {"fetch"})
-        refuse("--prefetch", self.prefetch, {False})
         refuse("--resize", self.resize, {None})
         refuse("--kv-verify", self.kv_verify, {"off"})
 
@@ -110,6 +110,10 @@ _DEVICE = click.option(
     "--device", metavar="auto|cpu|cuda:N", help="Where it computes: a card, or the processor."
 )
 _CTX = click.option("--ctx", type=click.IntRange(0), help="Context in tokens; 0 = the model's own.")
+_POLICY = click.option("--policy", help="Which expert gives way first: lfru, lru or lfu.")
+_PREFETCH = click.option(
+    "--prefetch", is_flag=True, help="Read experts on a guess, before a layer has chosen; for comparison."
+)
 _ENGINE_OPTIONS = [
     _BUDGET,
     _CTX,
@@ -120,9 +124,9 @@ _ENGINE_OPTIONS = [
     _THREADS,
     _ISA,
     _DEVICE,
-    click.option("--policy", help="Which expert gives way first: lfru, lru or lfu."),
+    _POLICY,
     click.option("--miss", type=click.Choice(["fetch", "cpu", "auto"]), default="fetch", hidden=True),
-    click.option("--prefetch", is_flag=True, hidden=True),
+    _PREFETCH,
     click.option("--resize", type=click.Choice(["pages", "barrier"]), hidden=True),
     click.option(
         "--kv-verify", type=click.Choice(["off", "pre", "full", "content"]), default="off", hidden=True
@@ -136,6 +140,9 @@ _ENGINE_OPTIONS = [
 _PACK = click.option("--pack", type=click.Choice(["yes", "no"]), help="Make a pack if the budget needs one.")
 
 
+_BENCH_OPTIONS = [_BUDGET, _CTX, _THREADS, _ISA, _DEVICE, _POLICY, _PREFETCH, _PACK]
+
+
 def engine_options(function: Callable[..., R]) -> Callable[..., R]:
     """All flags about loading, given to the command as `flags: EngineFlags`."""
     return _gather("flags", EngineFlags, [*_ENGINE_OPTIONS, _PACK])(function)
@@ -143,7 +150,7 @@ def engine_options(function: Callable[..., R]) -> Callable[..., R]:
 
 def bench_options(function: Callable[..., R]) -> Callable[..., R]:
     """The few flags about loading that `bench` and `eval` have."""
-    return _gather("flags", EngineFlags, [_BUDGET, _CTX, _THREADS, _ISA, _DEVICE, _PACK])(function)
+    return _gather("flags", EngineFlags, _BENCH_OPTIONS)(function)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     threads: int = 0
     isa: str = "auto"
     policy: str = "lfru"
+    prefetch: bool = False
+    """Whether a token's next experts are read on a guess."""
     quality: str = "exact"
     kv: str = "bf16"
     pack: Literal["ask", "yes", "no"] = "ask"

@@ -247,6 +247,11 @@ def _build(
 ) -> Runtime:
     """`undo` is told what has to be closed if a later part fails."""
     spec, source, plan = model.spec, model.source, model.plan
+    if command.prefetch and room.card() is not None:
+        raise UsageError(
+            "--prefetch works on the processor only in this version.",
+            hint="Leave it away, or give --device cpu.",
+        )
     vocabulary = read_vocabulary(source.file)
     tokenizer = Tokenizer.from_gguf(source.file, vocabulary)
     template = ChatTemplate.from_gguf(source.file, vocabulary)
@@ -257,6 +262,7 @@ def _build(
         layers=spec.layers,
         bank=_bank(spec, source, model.width),
         policy=command.policy,
+        prefetch=command.prefetch,
         retain_prefixes=command.retain_prefixes,
         slabs=room.slabs,
         mover=lambda: room.mover(source, model.width),

@@ -97,9 +97,11 @@ def _arguments(
     if model is not None:
         yield shlex.quote(model)
     yield f"--runs {runs} --prefill {','.join(map(str, prefill))} --decode {decode}"
-    for name in ("threads", "isa", "budget", "ctx", "device", "pack"):
+    for name in ("threads", "isa", "budget", "ctx", "device", "policy", "pack"):
         value = getattr(flags, name)
         if value not in (None, NOT_GIVEN):
             yield f"--{name} {shlex.quote(str(value))}"
+    if flags.prefetch:
+        yield "--prefetch"
     if limit is not None:
         yield f"--memory-limit {limit // MIB}MiB" if limit % MIB == 0 else f"--memory-limit {limit}B"

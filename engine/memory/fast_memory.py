@@ -88,6 +88,7 @@ def open_memory(
     layers: int,
     bank: ExpertBank | None = None,
     policy: str = "lfru",
+    prefetch: bool = False,
     retain_prefixes: bool = True,
     slabs: SlabMemory | None = None,
     mover: Callable[[], Moves] | None = None,
@@ -104,7 +105,7 @@ def open_memory(
         table = WeightPageTable(bank.layouts, bank.experts, arena.pages, bank.width)
         capacity = max(plan.total_pages - plan.kv_floor_pages, plan.expert_floor_pages)
         moves = mover() if mover is not None else Mover(bank.source)
-        pager = Pager(arena, table, moves, capacity_pages=capacity, policy=policy)
+        pager = Pager(arena, table, moves, capacity_pages=capacity, policy=policy, prefetch=prefetch)
     tenancy = Tenancy(
         arena, pager or NoExperts(), reserve_pages=plan.kv_floor_pages, retain_prefixes=retain_prefixes
     )

@@ -30,6 +30,8 @@ class LayerCache:
         self.slots = 0
         """The quota: experts this layer may keep."""
         self.needed: Sequence[int] = ()
+        self.coming = 0
+        """Experts that are being read on a guess; each takes a slot."""
         self.pinned: list[int] = []
         """In the order in which they were pinned."""
 
@@ -46,8 +48,8 @@ class LayerCache:
     def room(self) -> int:
         """Experts that may be read now without touching one that has to stay."""
         if not self.pinned:
-            return self.slots - len(self.needed)
-        return self.slots - len({*self.pinned, *self.needed})
+            return self.slots - self.coming - len(self.needed)
+        return self.slots - self.coming - len({*self.pinned, *self.needed})
 
     @property
     def most_pins(self) -> int:
@@ -95,6 +97,6 @@ class LayerCache:
 
     def check_integrity(self) -> None:
         """Raise AssertionError unless nothing is needed and pins are resident and leave a slot free."""
-        assert not self.needed, "an expert is still needed"
+        assert not self.needed and not self.coming, "an expert is still needed or on its way"
         assert all(self.resident[expert] for expert in self.pinned), "a pinned expert is absent"
         assert len(set(self.pinned)) == len(self.pinned) <= self.most_pins, "pins fill the layer"

@@ -1,5 +1,6 @@
 """The pager: sees to it that every expert a layer routes to is in fast memory when it is computed."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.arena import Arena, PageState, Tenant
 from ebbtide.engine.memory.fill import Fill
+from ebbtide.engine.memory.guesses import MOST_GUESSED, Trust
 from ebbtide.engine.memory.layer_cache import LayerCache
 from ebbtide.engine.memory.mover import Moves
 from ebbtide.engine.memory.quotas import even_quotas
@@ -46,10 +48,15 @@ class Pager:
         *,
         capacity_pages: int,
         policy: str = "lfru",
+        prefetch: bool = False,
     ) -> None:
         self._arena, self._table, self._mover = arena, table, mover
         self._layers = [LayerCache(index, table, policy) for index in range(table.layers)]
         self._fill: Fill | None = None
+        self._guess: Fill | None = None
+        self.trust = Trust()
+        self.prefetch = prefetch
+        """Whether guesses are welcome, see `guess`."""
         self.hits = self.misses = self.bytes_paged_in = 0
         self.given = [0] * table.layers
         """Experts of each layer that gave way to KV, ever."""
@@ -77,7 +84,7 @@ class Pager:
         one is read. Raises EbbtideError when a read fails: experts of that read are absent, all others as
         before.
         """
-        if self._fill is not None:
+        if self._fill is not None or (self._guess is not None and self._guess.layer != layer):
             self.settle()
         state = self._layers[layer]
         wanted = _distinct(experts)
@@ -85,6 +92,8 @@ class Pager:
         resident = state.resident
         missing = [expert for expert in wanted if not resident[expert]]
         self.hits += len(wanted) - len(missing)
+        if self._guess is not None:
+            self._judge(self._guess, missing)
         if missing:
             self.misses += len(missing)
             yield from self._stream(state, [expert for expert in wanted if resident[expert]], missing)
@@ -96,32 +105,98 @@ class Pager:
             state.release(wanted)
 
     def _stream(self, state: LayerCache, hits: Sequence[int], missing: Sequence[int]) -> Iterator[U8]:
-        """Hits first while misses are read; then each group while the next one is read."""
+        """Hits first while misses are read, those guessed right in front; then each group while the next
+        one is read.
+        """
         group = needed = hits
-        fill: Fill | None = None
+        coming: deque[Fill] = deque()
+        guessed: list[int] = []
+        if self._guess is not None:
+            coming.append(self._guess)
+            guessed = [expert for expert in missing if expert in self._guess.experts]
+            missing = [expert for expert in missing if expert not in guessed]
         try:
-            while group or missing:
+            while group or coming or missing:
                 state.needed = needed = group
-                fill = self._begin(state, missing)
-                if fill is not None:
-                    missing = missing[len(fill.experts) :]
-                elif missing and not group:
-                    raise FitError(
-                        f"No page is free for an expert of layer {state.index}.",
-                        hint="This is a fault of ebbtide's accounting: please report it.",
-                    )
+                if missing and self._fill is None:
+                    fill = self._begin(state, missing)
+                    if fill is not None:
+                        coming.append(fill)
+                        missing = missing[len(fill.experts) :]
+                    elif not group and not coming:
+                        raise FitError(
+                            f"No page is free for an expert of layer {state.index}.",
+                            hint="This is a fault of ebbtide's accounting: please report it.",
+                        )
                 if group:
                     yield self._mask(group)
-                group = self._finish(fill) if fill is not None else ()
+                group = ()
+                if coming and coming[0] is self._guess:
+                    coming.popleft()
+                    self._end_guess(keep=True)
+                    # A guess that could not be read is nobody's failure: read again, it may be somebody's.
+                    group = [expert for expert in guessed if state.resident[expert]]
+                    missing = [*(expert for expert in guessed if not state.resident[expert]), *missing]
+                elif coming:
+                    group = self._finish(coming.popleft())
         finally:
             state.release(needed)
-            if fill is not None and fill is self._fill:
+            if any(fill is self._fill or fill is self._guess for fill in coming):
                 self.settle()
 
     def _mask(self, experts: Sequence[int]) -> U8:
         mask = np.zeros(self._table.experts, np.uint8)
         mask[list(experts)] = 1
         return mask
+
+    # --- guessing -----------------------------------------------------------------------------------------
+
+    def may_guess(self, layer: int) -> bool:
+        """Whether a `guess` about this layer is welcome now."""
+        if not self.prefetch or self._guess is not None:
+            return False
+        state = self._layers[layer]
+        return state.count < self._table.experts and self.trust.chance()
+
+    def guess(self, layer: int, experts: NDArray[np.integer]) -> None:
+        """Begin to read those of `experts`, likely to be routed to next, that are absent: behind all reads
+        under way, and in this order. What `groups` gives does not depend on it.
+
+        It has to be followed by `groups` of this layer, or by `settle`.
+        """
+        state = self._layers[layer]
+        likely: list[int] = experts.ravel().tolist()
+        # Beside wrong guesses there has to be room for all that will be routed to.
+        most = min(MOST_GUESSED, max(state.slots - len(likely), 0))
+        absent = [expert for expert in likely if not state.resident[expert]][:most]
+        state.needed = needed = [expert for expert in likely if state.resident[expert]]
+        try:
+            count = self._make_room(state, len(absent)) if absent else 0
+            if count > 0:
+                self._guess = Fill(self._arena, self._table, self._mover, layer, absent[:count])
+                state.coming = count
+        except FitError:
+            pass  # memory that cannot be had now is not worth a guess
+        finally:
+            state.release(needed)
+
+    def _judge(self, guess: Fill, missing: Sequence[int]) -> None:
+        """What was guessed wrong and is not yet being read is given up."""
+        wrong = set(guess.experts).difference(missing)
+        self.trust.note(len(guess.experts), len(guess.experts) - len(wrong))
+        if len(wrong) == len(guess.experts):
+            self._end_guess(keep=False)
+        elif wrong:
+            guess.forget(wrong)
+
+    def _end_guess(self, *, keep: bool) -> None:
+        guess, self._guess = self._guess, None
+        assert guess is not None
+        self._layers[guess.layer].coming = 0
+        if keep:
+            self.bytes_paged_in += guess.abandon()
+        else:
+            guess.drop()
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -143,7 +218,7 @@ class Pager:
         count = wanted if wanted <= room else min(room, max(1, state.slots // 2))
         if count <= 0:
             return 0
-        while state.count + count > state.slots and self._evict_one(state):
+        while state.count + state.coming + count > state.slots and self._evict_one(state):
             pass
         self._make_free(count * state.pages_per_expert)
         return min(count, self._arena.free_pages // state.pages_per_expert)
@@ -156,7 +231,9 @@ class Pager:
         return fill.experts
 
     def settle(self) -> None:
-        """End a read that an abandoned `groups` left open; its failure is nobody's any more."""
+        """End reads that an abandoned `groups` or `guess` left open; their failures are nobody's any more."""
+        if self._guess is not None:
+            self._end_guess(keep=False)
         if self._fill is not None:
             self.bytes_paged_in += self._fill.abandon()
             self._fill = None
@@ -294,6 +371,7 @@ class Pager:
     def reset_counters(self) -> None:
         """Forget what was counted, also the uses of each expert; who goes first is as before."""
         self.hits = self.misses = self.bytes_paged_in = 0
+        self.trust.reset()
         for state in self._layers:
             state.uses = [0] * self._table.experts
 
@@ -308,7 +386,7 @@ class Pager:
     def check_integrity(self) -> None:
         """Raise AssertionError unless table and arena agree, all fills are over and pins are sound."""
         self._table.check_integrity()
-        assert self._fill is None, "a read is open"
+        assert self._fill is None and self._guess is None, "a read is open"
         mapped = self._table.mapped_pages()
         assert len(mapped) == self._arena.owned_pages(Tenant.EXPERTS), "expert pages lost or shared"
         assert (self._arena.states(mapped) == PageState.LIVE).all(), "a mapped page is not LIVE"

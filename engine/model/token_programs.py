@@ -13,7 +13,7 @@ from ebbtide.engine.model.layer import KvView, LayerPass
 from ebbtide.engine.model.rows import F32, I32, Rows
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import DenseWeights
-from ebbtide.kernels.ops import Ops, Program
+from ebbtide.kernels.ops import Ops, Program, Recorder
 
 
 class TokenPrograms:
@@ -41,11 +41,16 @@ class TokenPrograms:
         self._pass = LayerPass(spec, recorder, rows, self._position, self._kv, *rotation)
         self._experts: list[Program | None] = []
         self._others: list[Program] = []
+        self._guesses: list[Program | None] = []
+        self._kept: list[F32] = []
+        """What recorded operations write to and nobody else reads."""
+        self._likely: I32 = np.zeros_like(rows.chosen)
         recorder.embed(weights.embedding, self._ids, rows.x)
         for index, layer in enumerate(weights.layers):
             self._pass.until_routed(index, layer)
             self._others.append(recorder.program())
             self._experts.append(self._record_experts(index, recorder.program))
+            self._guesses.append(self._record_guess(index + 1, recorder))
             self._pass.add_experts(layer)
         recorder.rmsnorm(rows.x, weights.final_norm, spec.norm_eps, rows.normed)
         self._others.append(recorder.program())
@@ -57,6 +62,20 @@ class TokenPrograms:
         self._pass.experts(self._pager.gate_up(index), self._pager.down(index), self._resident)
         return program()
 
+    def _record_guess(self, index: int, recorder: Recorder) -> Program | None:
+        """What the router of layer `index` would choose if attention there and the layer before's experts
+        added nothing. The stream of a token changes little from layer to layer, so that is mostly right.
+        """
+        layer = self._weights.layers[index] if index < len(self._weights.layers) else None
+        if layer is None or layer.router is None:
+            return None
+        spec, rows = self._pass.spec, self._pass.rows
+        normed, gates = np.zeros_like(rows.normed), np.zeros_like(rows.gates)
+        recorder.rmsnorm(rows.x, layer.ffn_norm, spec.norm_eps, normed)
+        recorder.router(normed, layer.router, spec.top_k, spec.normalise_top_k, self._likely, gates)
+        self._kept += [normed, gates]
+        return recorder.program()
+
     def fits(self, kv: KvView) -> bool:
         """Whether these programs may serve sequences like this one."""
         own = self._kv
@@ -67,11 +86,16 @@ class TokenPrograms:
         rows = self._pass.rows
         self._ids[0], self._position[0] = token, position
         np.copyto(self._kv.table, kv.table)
-        for index, layer in enumerate(self._weights.layers):
-            check()
-            self._others[index].run()
-            self._run_experts(index)
-            self._pass.weigh_shared(layer)
+        try:
+            for index, layer in enumerate(self._weights.layers):
+                check()
+                self._others[index].run()
+                self._run_experts(index)
+                self._pass.weigh_shared(layer)
+        except BaseException:
+            if self._pager is not None:
+                self._pager.settle()
+            raise
         self._others[-1].run()
         return rows.normed
 
@@ -82,4 +106,13 @@ class TokenPrograms:
         assert self._pager is not None
         for resident in self._pager.groups(index, self._pass.rows.chosen):
             self._resident[:] = resident
+            self._guess_next(index)
             program.run()
+
+    def _guess_next(self, index: int) -> None:
+        """Let the next layer's experts be read behind this one's: the disk has nothing else to do then."""
+        program, pager = self._guesses[index], self._pager
+        assert pager is not None
+        if program is not None and pager.may_guess(index + 1):
+            program.run()
+            pager.guess(index + 1, self._likely)

@@ -132,7 +132,6 @@ def test_the_engines_traceback_is_shown_with_debug_only(cli: Cli, model: str) ->
         ["--kv", "fp8"],
         ["--quality", "fast"],
         ["--miss", "auto"],
-        ["--prefetch"],
         ["--resize", "pages"],
         ["--kv-verify", "full"],
         ["--record", "trace.bin"],

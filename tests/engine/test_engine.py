@@ -11,13 +11,15 @@ import pytest
 from ebbtide.app.budget_wish import bytes_of
 from ebbtide.engine import messages as m
 from ebbtide.engine.gguf import open_gguf
-from ebbtide.engine.memory.provenance import Lane
+from ebbtide.engine.memory.provenance import Lane, Provenance
+from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.room import CHUNK_TOKENS, LONG_CHUNK_TOKENS, HostRoom
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import teacher_forced
 from ebbtide.engine.threads import usable_threads
 from ebbtide.engine.weights.pack_index import bank_tensor
 from tests.helpers.attention_kernels import isas
+from tests.helpers.decoder import Decoder
 from tests.helpers.float_reference import FloatReference
 from tests.helpers.in_process import TEXT, generate, load, of, run
 from tests.helpers.tiny_models import Family, write_tiny
@@ -87,6 +89,33 @@ def test_same_tokens_at_every_budget_and_thread_count(
     tokens = [tuple(finished.token_ids) for finished in outcomes.values()]
     assert len(set(tokens)) == 1 and len(tokens[0]) == 24
     assert outcomes["20%", 2].memory.expert_hit_rate < outcomes["100%", 2].memory.expert_hit_rate
+
+
+@pytest.mark.parametrize("family", ["mixtral", "olmoe"])
+def test_experts_read_on_a_guess_change_no_token(family: str, request: pytest.FixtureRequest) -> None:
+    model, found = request.getfixturevalue(family), []
+    for prefetch in (False, True):
+        decoder = Decoder(model, TEXT, budget="60%", prefetch=prefetch)
+        assert decoder.runtime.pager is not None
+        for _ in range(24):
+            decoder.seconds(1)
+            decoder.runtime.fast.check_integrity()
+            found.append(decoder.runtime.logits[0].copy())
+        assert (decoder.runtime.pager.trust.made > 0) == prefetch
+        decoder.close()
+    assert (np.array(found[:24]) == np.array(found[24:])).all()
+
+
+def test_a_cancelled_token_leaves_no_guess_open(olmoe: Path) -> None:
+    decoder = Decoder(olmoe, TEXT, budget="60%", prefetch=True)
+    runtime, checks = decoder.runtime, iter([False, False, True])
+    with pytest.raises(Cancelled):
+        sequence = runtime.pool.new_sequence()
+        runtime.pool.extend(sequence, 1, Provenance(Lane.DECODE, runtime.kv.format))
+        runtime.forward.hidden(np.array([7], np.int32), 0, runtime.kv_view(sequence), lambda: next(checks))
+    runtime.pool.release(sequence)
+    runtime.fast.check_integrity()
+    decoder.close()
 
 
 def test_long_chunks_give_the_bits_of_short_ones(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

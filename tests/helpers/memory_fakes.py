@@ -142,6 +142,7 @@ def make_system(
     pages: int,
     *,
     policy: str = "lru",
+    prefetch: bool = True,
     reserve: int = 0,
     max_tokens: int = 320,
     retain_prefixes: bool = True,
@@ -153,7 +154,7 @@ def make_system(
     source = source or FakeSource()
     arena = Arena(PAGE, pages, slab_bytes=8 * PAGE, memory=memory)
     table = WeightPageTable(layouts(), EXPERTS, arena.pages, width)
-    pager = Pager(arena, table, Mover(source), capacity_pages=pages, policy=policy)
+    pager = Pager(arena, table, Mover(source), capacity_pages=pages, policy=policy, prefetch=prefetch)
     tenancy = Tenancy(arena, pager, reserve_pages=reserve, retain_prefixes=retain_prefixes)
     pool = KvPool(arena, tenancy, KV, layers=LAYERS, max_tokens=max_tokens)
     return System(arena, source, pager, tenancy, pool, PrefixCache(pool, tenancy))

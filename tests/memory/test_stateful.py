@@ -24,6 +24,7 @@ PROVENANCES = (
 )
 LAYER = st.integers(0, LAYERS - 1)
 ROUTED = st.sets(st.integers(0, EXPERTS - 1), min_size=1)
+GUESSED = st.lists(st.integers(0, EXPERTS - 1), min_size=1, max_size=3, unique=True)
 COUNT = st.integers(0, 2 * T + 3)
 
 
@@ -139,6 +140,23 @@ class MemoryMachine(RuleBasedStateMachine):
         groups = self.system.pager.groups(layer, np.array(list(experts)))
         next(groups)
         groups.close()  # type: ignore[attr-defined]
+
+    @rule(
+        layer=LAYER, likely=GUESSED, experts=ROUTED, broken=st.sets(st.integers(0, EXPERTS - 1), max_size=1)
+    )
+    def guessed_event(self, layer: int, likely: list[int], experts: set[int], broken: set[int]) -> None:
+        """A guess that may be wrong, may not be readable, may be about another layer, or be left alone."""
+        self.system.source.broken = {(layer, expert) for expert in broken}
+        pager = self.system.pager
+        if pager.may_guess(layer):
+            pager.guess(layer, np.array(likely, np.int32))
+        self.event((layer + len(broken)) % LAYERS, experts, set())
+
+    @rule(layer=LAYER, likely=GUESSED)
+    def guess_left_alone(self, layer: int, likely: list[int]) -> None:
+        if self.system.pager.may_guess(layer):
+            self.system.pager.guess(layer, np.array(likely, np.int32))
+        self.system.pager.settle()
 
     @rule(pages=st.integers(1, 40))
     def give(self, pages: int) -> None:

@@ -1,18 +1,19 @@
 """How much of the disk's rate paging reaches: decoding at budgets, and plain direct reads between.
 
     python tests/tools/paging_rate.py MODEL [--budgets 25%,50%] [--tokens 48] [--rounds 5] [--threads 2]
+        [--policy lfru] [--prefetch]
 
 In turns: a model decodes greedily at a budget, and as many threads as the pager has read random pieces of
 the same pack, as large as experts, with direct I/O, and do nothing else. Told per budget, as medians: tokens
 a second, bytes read a token, the hit rate, and the rate of reading as a share of the plain one, over all the
-time and over the time in which a read was under way. The rest of the time there was nothing to read: routing
-is not guessed.
+time and over the time in which a read was under way. The rest of the time there was nothing to read, unless
+the next layer's experts are guessed (`--prefetch`; then how often that was right is told, too).
 """
 
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -42,9 +43,18 @@ class Clocked:
     def __init__(self, moves: Moves) -> None:
         self._moves = moves
         self.seconds = 0.0
+        self._open, self._since = 0, 0.0
 
     def start(self, reads: Sequence[BlockRead]) -> Transfer:
+        if not self._open:
+            self._since = time.perf_counter()
+        self._open += 1
         return _Clocked(self, self._moves.start(reads))
+
+    def ended(self) -> None:
+        self._open -= 1
+        if not self._open:
+            self.seconds += time.perf_counter() - self._since
 
     def close(self) -> None:
         self._moves.close()
@@ -53,15 +63,18 @@ class Clocked:
 class _Clocked:
     def __init__(self, clock: Clocked, transfer: Transfer) -> None:
         self._clock, self._transfer = clock, transfer
-        self._began = time.perf_counter()
 
     def wait(self) -> int:
         read = self._transfer.wait()
-        self._clock.seconds += time.perf_counter() - self._began
+        self._clock.ended()
         return read
+
+    def forget(self, experts: Container[int]) -> set[int]:
+        return self._transfer.forget(experts)
 
     def settle(self) -> None:
         self._transfer.settle()
+        self._clock.ended()
 
 
 class Sample(NamedTuple):
@@ -75,6 +88,9 @@ class Sample(NamedTuple):
     rate: float
     """Bytes read a second, over all the time."""
     plain_rate: float
+    guessed: int
+    """Experts."""
+    guessed_right: int
 
 
 def plain_rate(source: PackSource, rng: np.random.Generator) -> float:
@@ -117,6 +133,8 @@ def sample(decoder: Decoder, clock: Clocked, tokens: int, rng: np.random.Generat
         clock.seconds / seconds,
         pager.bytes_paged_in / seconds,
         plain_rate(source, rng),
+        pager.trust.made,
+        pager.trust.right,
     )
 
 
@@ -131,6 +149,9 @@ def report(budget: str, samples: Sequence[Sample]) -> None:
         f"       reads {middle.rate / 1e9:.2f} GB/s, plain {middle.plain_rate / 1e9:.2f} GB/s: {of_all:.0%} "
         f"over all the time, {under_way:.0%} while reads are under way ({middle.reading_share:.0%} of it)"
     )
+    if guessed := sum(sample.guessed for sample in samples):
+        right = sum(sample.guessed_right for sample in samples)
+        print(f"       {guessed} experts were guessed, {right / guessed:.0%} of them right")
 
 
 def main() -> None:
@@ -141,12 +162,15 @@ def main() -> None:
     parser.add_argument("--budgets", default="25%,50%", help="shares of the experts, or sizes")
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--policy", default="lfru")
+    parser.add_argument("--prefetch", action="store_true", help="read the next layer's experts on a guess")
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args()
     rng = np.random.default_rng(0)
     for budget in asked.budgets.split(","):
         cache = str(find_paths().cache)
         settings = {"ctx": 1024, "threads": asked.threads, "cache_dir": cache}
+        settings |= {"policy": asked.policy, "prefetch": asked.prefetch}
         decoder = Decoder(asked.model, PROMPT, budget=budget, **settings)
         assert decoder.runtime.pager is not None, "a model without experts pages nothing"
         clock = clocked(decoder.runtime.pager)
