@@ -14,7 +14,8 @@ def bytes_of(wish: str, loaded: Loaded | None) -> int | None:
     if budget.kind == "auto" or loaded is None or not loaded.base_bytes:
         return None
     share = share_bytes(budget.value, loaded.expert_bytes, loaded.page_bytes)
-    return max(loaded.base_bytes + share, loaded.smallest_budget_bytes)
+    ample = loaded.ample_bytes if share >= loaded.expert_bytes else 0
+    return max(loaded.base_bytes + share + ample, loaded.smallest_budget_bytes)
 
 
 def words_of(wish: str, nbytes: int | None) -> str:

@@ -35,6 +35,7 @@ class CardRoom:
 
     threads = 0
     chunks: tuple[int, ...] = (CHUNK_TOKENS,)
+    reads_rows = False
 
     def __init__(self, place: Place) -> None:
         self._place, self._ring_notice = place, ""

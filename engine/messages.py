@@ -193,6 +193,8 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     expert_bytes: int = 0
     """Of all experts, in pages of `page_bytes`; a budget in percent is of these."""
     page_bytes: int = 1
+    ample_bytes: int = 0
+    """What a budget of 100% holds beside those and `base_bytes`; a smaller one leaves it on disk."""
     pack_below_bytes: int = 0
     """A smaller budget needs a pack, and none is there. 0 = no budget does."""
     most_budget_bytes: int = 0

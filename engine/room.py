@@ -41,6 +41,8 @@ class Room(Protocol):
 
     chunks: tuple[int, ...]
     """Tokens of a prefill chunk, the least first: which one is taken depends on the budget."""
+    reads_rows: bool
+    """Whether rows of the token embedding may be read when they are needed, where memory is short."""
 
     def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int:
         """Activations, kernel scratch, logits: reserved before anything is admitted.
@@ -117,6 +119,7 @@ class HostRoom:
 
     host_bytes = 0
     chunks: tuple[int, ...] = (CHUNK_TOKENS, LONG_CHUNK_TOKENS)
+    reads_rows = True
 
     def __init__(self, ops: Ops, notice: str = "") -> None:
         self._ops = ops

@@ -162,6 +162,7 @@ class Runtime:
             base_bytes=self.plan.base_bytes,
             expert_bytes=self.plan.expert_bytes,
             page_bytes=self.plan.page_bytes,
+            ample_bytes=self.plan.ample_bytes,
             most_budget_bytes=self.room.whole_bytes(),
             pack_below_bytes=self.pack_below_bytes,
             pack_bytes=self.source.file.size_bytes if self.pack_below_bytes else 0,
@@ -269,7 +270,13 @@ def _build(
     )
     undo.callback(fast.close)
     total = source.static_bytes
-    weights = load_dense(spec, source, lambda done: progress("Loading", done, total), room.home)
+    weights = load_dense(
+        spec,
+        source,
+        lambda done: progress("Loading", done, total),
+        room.home,
+        rows_on_disk=plan.rows_on_disk,
+    )
     forward = room.forward(spec, weights, fast.pager, kv, plan.ctx, model.chunk_tokens)
     return Runtime(
         name=spec.name or Path(command.path).stem,

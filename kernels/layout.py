@@ -163,6 +163,12 @@ class MatrixView:
     meta_offset: int
     plane_offsets: tuple[int, ...]
 
+    def strip(self, index: int) -> list[tuple[int, int]]:
+        """(offset, bytes) of all that a strip has: its meta data, then its lines in each plane."""
+        meta, lines = self.shape.strip_meta_bytes, self.shape.groups * LINE_BYTES
+        planes = [(offset + index * lines, lines) for offset in self.plane_offsets]
+        return [(self.meta_offset + index * meta, meta), *planes]
+
 
 def _align(value: int, step: int) -> int:
     return -(-value // step) * step

@@ -64,6 +64,11 @@ class MemoryPlan:
     base_bytes: int
     """All that a budget holds beside experts, with the least KV and workspace."""
     notices: tuple[str, ...] = ()
+    rows_on_disk: bool = False
+    """The token embedding is no part of the static bytes: its rows are read when they are needed."""
+    ample_bytes: int = 0
+    """What a budget with room for all experts holds beside them and `base_bytes`: the token embedding, where
+    a smaller one leaves it on disk."""
 
     @property
     def expert_bytes(self) -> int:

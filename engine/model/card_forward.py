@@ -106,7 +106,7 @@ class CardForward:
 
         at = self._begin(ids, start, kv)
         rows, spec = at.rows, self.spec
-        self.ops.embed(self.weights.embedding, self._ids[: ids.size], _tensor(rows.x))
+        self.ops.embed(self.weights.embedding.table, self._ids[: ids.size], _tensor(rows.x))
         chosen = _tensor(rows.chosen)
         through_layers(at, self.weights, self.pager, lambda: self.ops.fetch(chosen), check)
         normed = _tensor(rows.normed)

@@ -75,7 +75,7 @@ class Forward:
         rows = self._rows.first(ids.size)
         positions = np.arange(start, start + ids.size, dtype=np.int32)
         at = LayerPass(self.spec, self.ops, rows, positions, kv, *self._rotation)
-        self.ops.embed(self.weights.embedding, ids, rows.x)
+        self.weights.embedding.embed(self.ops, ids, rows.x)
         through_layers(at, self.weights, self.pager, lambda: rows.chosen, check)
         self.ops.rmsnorm(rows.x, self.weights.final_norm, self.spec.norm_eps, rows.normed)
         return rows.normed

@@ -9,11 +9,12 @@ from typing import Protocol
 from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.gguf import GgufFile, open_gguf
 from ebbtide.engine.memory.budget import parse_budget
-from ebbtide.engine.memory.chunks import plan_chunks
 from ebbtide.engine.memory.page_size import PageSize, choose, evaluate, layouts_of
 from ebbtide.engine.memory.plan import MemoryPlan, Needs
 from ebbtide.engine.memory.portions import portion_of
+from ebbtide.engine.memory.rows_plan import plan_rows
 from ebbtide.engine.messages import Load
+from ebbtide.engine.model.embedding import rows_on_disk
 from ebbtide.engine.model.rope import rope_table_bytes
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.width import checked_width, expert_planes, width_notices
@@ -42,6 +43,9 @@ class Place(Protocol):
 
     @property
     def chunks(self) -> tuple[int, ...]: ...
+
+    @property
+    def reads_rows(self) -> bool: ...
 
     def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int: ...
 
@@ -183,7 +187,8 @@ def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
     page, planes = _page(source), expert_planes(source)
     width = checked_width(command.width, planes)
     chunks = [(chunk, place.transient_bytes(source, width, chunk)) for chunk in place.chunks]
-    chunk, plan = plan_chunks(
+    chunk, plan = plan_rows(
+        rows_on_disk(source) if place.reads_rows else None,
         chunks,
         _needs(source, command.ctx, page, width, chunks[0][1]),
         parse_budget(command.budget),

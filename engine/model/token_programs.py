@@ -34,6 +34,7 @@ class TokenPrograms:
     ) -> None:
         self._weights, self._pager = weights, pager
         self._ids: I32 = np.zeros(1, np.int32)
+        """The row of the embedding's table that has the token's."""
         self._position: I32 = np.zeros(1, np.int32)
         self._resident = np.zeros(max(spec.experts, 1), np.uint8)
         self._kv = KvView(np.full_like(kv.table, -1), kv.layout, kv.pages)
@@ -45,7 +46,7 @@ class TokenPrograms:
         self._kept: list[F32] = []
         """What recorded operations write to and nobody else reads."""
         self._likely: I32 = np.zeros_like(rows.chosen)
-        recorder.embed(weights.embedding, self._ids, rows.x)
+        recorder.embed(weights.embedding.table, self._ids, rows.x)
         for index, layer in enumerate(weights.layers):
             self._pass.until_routed(index, layer)
             self._others.append(recorder.program())
@@ -85,6 +86,7 @@ class TokenPrograms:
         """The final normed row f32[1, D] (a view). `check` is called before each layer and may raise."""
         rows = self._pass.rows
         self._ids[0], self._position[0] = token, position
+        self._ids[:] = self._weights.embedding.place(self._ids)
         np.copyto(self._kv.table, kv.table)
         try:
             for index, layer in enumerate(self._weights.layers):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbtide.engine.memory.anonymous import anonymous
+from ebbtide.engine.model.embedding import EMBEDDING, Embedding, EmbeddingOnDisk, WholeEmbedding
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.layout import BlockLayout
@@ -41,19 +42,20 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class DenseWeights:
-    """All dense weights. `head` is the embedding itself when the two are tied."""
+    """All dense weights. `head` is the embedding's own block when the two are tied."""
 
     layers: tuple[LayerWeights, ...]
-    embedding: BlockTable
+    embedding: Embedding
     head: BlockTable
     final_norm: F32
     rope_factors: F32 | None
     static_bytes: int
+    """Of what is in memory to stay."""
 
     def blocks(self) -> Iterator[BlockTable]:
         """Every block, each once."""
-        yield self.embedding
-        if self.head is not self.embedding:
+        yield self.embedding.table
+        if self.head is not self.embedding.table:
             yield self.head
         for layer in self.layers:
             yield from (part for part in vars(layer).values() if isinstance(part, BlockTable))
@@ -91,13 +93,21 @@ class _Loader:
 
     def __init__(self, source: WeightSource, home: Home, progress: Callable[[int], None]) -> None:
         self._source, self._home, self._progress = source, home, progress
-        self.loaded_bytes = 0
+        self._read_bytes = self.static_bytes = 0
 
     def block(self, name: str) -> BlockTable:
         layout = self._source.dense_layout(name)
         table = self._home.block(layout, partial(self._source.read_dense, name))
         self._count(max(layout.span_bytes, 1))
         return table
+
+    def embedding(self, *, on_disk: bool) -> Embedding:
+        """One on disk is read through once, so that damage is found before any row is used."""
+        if not on_disk:
+            return WholeEmbedding(self.block(EMBEDDING))
+        self._source.check_dense(EMBEDDING)
+        self._count(self._source.dense_layout(EMBEDDING).span_bytes, stays=False)
+        return EmbeddingOnDisk(self._source)
 
     def vector(self, name: str) -> F32:
         values = np.ascontiguousarray(self._source.vector(name), np.float32)
@@ -110,9 +120,10 @@ class _Loader:
     def optional_block(self, name: str) -> BlockTable | None:
         return self.block(name) if self._source.has(name) else None
 
-    def _count(self, added: int) -> None:
-        self.loaded_bytes += added
-        self._progress(self.loaded_bytes)
+    def _count(self, added: int, *, stays: bool = True) -> None:
+        self._read_bytes += added
+        self.static_bytes += added if stays else 0
+        self._progress(self._read_bytes)
 
 
 def _load_layer(load: _Loader, index: int) -> LayerWeights:
@@ -135,16 +146,22 @@ def _load_layer(load: _Loader, index: int) -> LayerWeights:
 
 
 def load_dense(
-    spec: ModelSpec, source: WeightSource, progress: Callable[[int], None], home: Home | None = None
+    spec: ModelSpec,
+    source: WeightSource,
+    progress: Callable[[int], None],
+    home: Home | None = None,
+    *,
+    rows_on_disk: bool = False,
 ) -> DenseWeights:
-    """Read every dense weight of `source`; `progress` gets the bytes loaded so far.
+    """Read every dense weight of `source`; `progress` gets the bytes read so far.
 
-    Raises ModelError for a tensor that cannot be read, FitError where its home has no room for one.
+    rows_on_disk: the embedding is not kept (see `EmbeddingOnDisk`); never where it is the head too. Raises
+    ModelError for a tensor that cannot be read, FitError where its home has no room for one.
     """
     load = _Loader(source, home or HostHome(), progress)
-    embedding = load.block("embedding")
-    head = load.block("head") if source.has("head") else embedding
+    embedding = load.embedding(on_disk=rows_on_disk)
+    head = load.block("head") if source.has("head") else embedding.table
     layers = tuple(_load_layer(load, index) for index in range(spec.layers))
     final_norm = load.vector("final_norm")
     factors = load.optional_vector("rope_factors")
-    return DenseWeights(layers, embedding, head, final_norm, factors, load.loaded_bytes)
+    return DenseWeights(layers, embedding, head, final_norm, factors, load.static_bytes)

@@ -17,7 +17,7 @@ from ebbtide.engine.weights.decode import decode
 from ebbtide.engine.weights.direct import DirectFile, Target
 from ebbtide.engine.weights.float_types import floats_of
 from ebbtide.engine.weights.source import check_targets, extent_range, vector_bytes
-from ebbtide.kernels.layout import BlockLayout, MatrixFormat, block_layout
+from ebbtide.kernels.layout import STRIP_ROWS, BlockLayout, MatrixFormat, block_layout
 
 
 class GgufSource:
@@ -64,6 +64,21 @@ class GgufSource:
 
     def read_dense(self, name: str, out: U8) -> None:
         self._convert(self.map.dense[name], self.dense_layout(name), put_into(out))
+
+    def check_dense(self, name: str) -> None:
+        """A plain file has no checksums; but it must be readable, and what float weights lose is counted."""
+        self._convert(self.map.dense[name], self.dense_layout(name), lambda at, data: None)
+
+    def read_strip(self, name: str, strip: int, outs: Sequence[U8]) -> None:
+        (whole,) = self.map.dense[name]
+        first = strip * STRIP_ROWS
+        rows = min(STRIP_ROWS, whole.rows - first)
+        part = whole._replace(first_row=whole.first_row + first, rows=rows)
+        layout = block_layout([part.shape], page_bytes=0, floor_planes=8)
+        block = np.empty(layout.span_bytes, np.uint8)
+        convert_block(self.reader.read, (part,), layout, put_into(block), Losses())
+        for (at, nbytes), out in zip(layout.views[0].strip(0), outs, strict=True):
+            out[:] = block[at : at + nbytes]
 
     def vector(self, name: str) -> F32:
         arrays = [self._floats(tensor) for tensor in self.map.vectors[name]]

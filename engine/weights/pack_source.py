@@ -75,6 +75,17 @@ class PackSource:
         self.reader.read_into(self.file.tensors[block_tensor(name)].offset, out)
         self._checks.whole(self._places.dense[name], out, f"the block {name}")
 
+    def check_dense(self, name: str) -> None:
+        tensor = self.file.tensors[block_tensor(name)]
+        crc = self._crc(tensor.offset, tensor.offset + tensor.nbytes)
+        self._checks.compare(self._places.dense[name], crc, f"the block {name}")
+
+    def read_strip(self, name: str, strip: int, outs: Sequence[U8]) -> None:
+        (view,) = self.dense_layout(name).views
+        start = self.file.tensors[block_tensor(name)].offset
+        for (at, nbytes), out in zip(view.strip(strip), outs, strict=True):
+            out[:] = self.reader.read(start + at, nbytes)
+
     def vector(self, name: str) -> F32:
         tensor = self.file.tensors[vector_tensor(name)]
         data = self.reader.read(tensor.offset, tensor.nbytes)
@@ -130,11 +141,15 @@ class PackSource:
         table = self.file.tensors[CHECKSUM_TENSOR]
         values = self.reader.read(table.offset, table.nbytes).view("<u4").astype(np.uint32)
         checks = Checks(self.file.path, values, disposable=disposable)
-        crc, end = 0, self.file.data_offset
-        for start in range(0, end, _PIECE_BYTES):
-            crc = zlib.crc32(self.reader.read(start, min(_PIECE_BYTES, end - start)).data, crc)
-        checks.compare(HEADER_PLACE, crc, "its header")
+        checks.compare(HEADER_PLACE, self._crc(0, self.file.data_offset), "its header")
         return checks
+
+    def _crc(self, start: int, end: int) -> int:
+        """The CRC-32 of these bytes of the file."""
+        crc = 0
+        for at in range(start, end, _PIECE_BYTES):
+            crc = zlib.crc32(self.reader.read(at, min(_PIECE_BYTES, end - at)).data, crc)
+        return crc
 
     def _check_tensors(self) -> None:
         """Every block must be there with the size that its layout has. Raises ModelError."""

@@ -60,6 +60,17 @@ class WeightSource(Protocol):
         """Fill `out` u8[layout.span_bytes], contiguous; faster when it starts on a 4 KiB boundary."""
         ...
 
+    def check_dense(self, name: str) -> None:
+        """Read a dense block through, as `read_dense` does and with all that it checks, and keep nothing."""
+        ...
+
+    def read_strip(self, name: str, strip: int, outs: Sequence[U8]) -> None:
+        """Fill `outs` with the parts (`MatrixView.strip`) of 16 rows of a dense block that is one matrix.
+
+        What is read is not compared with checksums: `check_dense` does that for all rows.
+        """
+        ...
+
     def vector(self, name: str) -> F32:
         """Norms f32[D], biases f32[N], routers f32[experts, D]."""
         ...

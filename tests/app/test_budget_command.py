@@ -1,5 +1,6 @@
 """`/budget` in the chat: sizes in MiB, and a pack that is offered before the model is let go."""
 
+import msgspec
 import pytest
 
 from ebbtide.app.budget_wish import bytes_of, needs_pack, words_of
@@ -30,6 +31,12 @@ NO_PACK = Script(
 def test_what_a_budget_comes_to(wish: str, mib: int | None) -> None:
     assert bytes_of(wish, LOADED) == (None if mib is None else mib * MIB)
     assert bytes_of("20%", None) is None
+
+
+def test_what_only_a_budget_for_all_experts_holds_is_counted_there() -> None:
+    loaded = msgspec.structs.replace(LOADED, expert_bytes=999 * MIB, ample_bytes=55 * MIB)
+    assert bytes_of("100%", loaded) == (1099 + 55) * MIB
+    assert bytes_of("99%", loaded) == bytes_of("99%", LOADED)
 
 
 def test_a_size_that_says_itself_is_said_once() -> None:

@@ -27,6 +27,7 @@ class SmallPlace:
 
     host_bytes = 0
     chunks = (1,)
+    reads_rows = True
 
     def transient_bytes(self, source: WeightSource, width: int, chunk: int) -> int:
         return 1 << 20

@@ -114,6 +114,15 @@ def test_a_block_is_compared_when_it_is_read_first(whole: Path, tmp_path: Path) 
         read_block(source, 0, 1, "down")
 
 
+def test_a_block_that_is_read_through_is_compared(whole: Path, tmp_path: Path) -> None:
+    for name in (source := open_pack(whole)).index.dense:
+        source.check_dense(name)
+    for inside in (0, 7000, -1):
+        damaged = flipped(whole, tmp_path / "damaged.gguf", at(whole, block_tensor("embedding"), inside))
+        with pytest.raises(ModelError, match="the block embedding is not what was written"):
+            open_pack(damaged).check_dense("embedding")
+
+
 def test_a_disposable_pack_is_removed(whole: Path, tmp_path: Path) -> None:
     for what in ("its header", "expert 0 of layer 0 (gate_up)"):
         damaged = flipped(whole, tmp_path / "damaged.pack.gguf", PLACES[what](whole))

@@ -94,6 +94,19 @@ def test_dense_blocks_hold_their_tensors(source: GgufSource | PackSource, model:
     assert seen < source.static_bytes < seen + 100_000
 
 
+def test_strips_read_one_by_one_make_the_block(source: GgufSource | PackSource) -> None:
+    layout = source.dense_layout("embedding")
+    (view,) = layout.views
+    whole, made = (np.zeros(layout.span_bytes, np.uint8) for _ in range(2))
+    source.read_dense("embedding", whole)
+    for strip in reversed(range(view.shape.strips)):
+        parts = [made[at : at + nbytes] for at, nbytes in view.strip(strip)]
+        source.read_strip("embedding", strip, parts)
+        assert all(part.any() for part in parts)
+    assert (made == whole).all()
+    source.check_dense("embedding")
+
+
 def test_vectors_hold_their_tensors(source: GgufSource | PackSource, model: Path) -> None:
     wanted = tensors(model)
     names: dict[str, tuple[str, ...]] = {"attn_norm": ("attn_norm.weight",), "ffn_norm": ("ffn_norm.weight",)}
