@@ -118,9 +118,9 @@ class HostRoom:
     host_bytes = 0
     chunks: tuple[int, ...] = (CHUNK_TOKENS, LONG_CHUNK_TOKENS)
 
-    def __init__(self, ops: Ops, notice: str = "") -> None:
+    def __init__(self, ops: Ops, *notices: str) -> None:
         self._ops = ops
-        self.notices = (notice,) if notice else ()
+        self.notices = notices
         self.isa, self.threads = ops.name, ops.threads
         self.home: Home = HostHome()
         self.slabs: SlabMemory = HostSlabs()

@@ -17,6 +17,8 @@ from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import teacher_forced
 from ebbtide.engine.threads import usable_threads
 from ebbtide.engine.weights.pack_index import bank_tensor
+from ebbtide.kernels.dispatch import IsaChoice, pick
+from ebbtide.kernels.ops import Ops
 from tests.helpers.attention_kernels import isas
 from tests.helpers.float_reference import FloatReference
 from tests.helpers.in_process import TEXT, generate, load, of, run
@@ -234,6 +236,22 @@ def test_threads_far_beyond_the_processors_are_not_made(mixtral: Path) -> None:
     loaded = of(run(load(mixtral, threads=999)), m.Loaded)[0]
     assert loaded.threads <= 2 * usable_threads()
     assert any("--threads 999" in notice for notice in loaded.notices)
+
+
+def test_threads_that_the_system_does_not_start_are_told(
+    mixtral: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pick_few(isa: IsaChoice, threads: int) -> Ops:
+        assert threads == 2
+        return pick(isa, 1)
+
+    wanted = of(run(load(mixtral, threads=2), generate()), m.Finished)[0]
+    monkeypatch.setattr("ebbtide.engine.runtime.pick", pick_few)
+    events = run(load(mixtral, threads=2), generate())
+    loaded = of(events, m.Loaded)[0]
+    assert loaded.threads == 1 and of(events, m.Finished)[0].token_ids == wanted.token_ids
+    (told,) = [notice for notice in loaded.notices if "threads" in notice]
+    assert told.startswith("Only 1 of 2 threads could be started") and "limit" in told
 
 
 @pytest.mark.parametrize("harm", ["cut", "stale"])
