@@ -53,6 +53,10 @@ class Room(Protocol):
         """What `--budget auto` may take."""
         ...
 
+    def free_bytes(self) -> int:
+        """What a budget may take without taking it from others."""
+        ...
+
     def whole_bytes(self) -> int:
         """The memory that is there, free or not; 0 = not known."""
         ...
@@ -136,6 +140,11 @@ class HostRoom:
         """See `Room.available_bytes`."""
         room = observe().budget_room_bytes
         return UNKNOWN_ROOM_BYTES if room is None else room
+
+    def free_bytes(self) -> int:
+        """See `Room.free_bytes`."""
+        free = observe().free_bytes
+        return UNKNOWN_ROOM_BYTES if free is None else free
 
     def whole_bytes(self) -> int:
         """See `Room.whole_bytes`."""

@@ -97,3 +97,12 @@ def test_room_for_auto() -> None:
     assert boxed.budget_room_bytes == GIB - (384 << 20)
     assert Observed(cgroup=CgroupMemory(GIB, GIB)).budget_room_bytes == 0
     assert Observed().budget_room_bytes is None
+
+
+def test_what_is_free_is_more_than_the_room_for_auto() -> None:
+    cgroup = CgroupMemory(2 * GIB, GIB)
+    assert Observed(available_bytes=10 * GIB, total_bytes=16 * GIB).free_bytes == 10 * GIB
+    assert Observed(available_bytes=10 * GIB, total_bytes=16 * GIB, cgroup=cgroup).free_bytes == GIB
+    assert Observed(available_bytes=GIB // 2, total_bytes=16 * GIB, cgroup=cgroup).free_bytes == GIB // 2
+    assert Observed(cgroup=cgroup).free_bytes == GIB
+    assert Observed().free_bytes is None
