@@ -243,18 +243,9 @@ def test_a_starter_that_is_not_there_is_3(cli: Cli, command: str) -> None:
     assert result.code == 3 and "pull starter" in result.err
 
 
-def test_cgroup_limits_take_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {
-        "/proc/self/cgroup": "0::/a/b\n",
-        "/sys/fs/cgroup/a/b/memory.max": "max",
-        "/sys/fs/cgroup/a/memory.max": "1000",
-        "/sys/fs/cgroup/memory.max": "5000",
-    }
-    monkeypatch.setattr(machine, "_read", lambda path: files.get(path, ""))
-    assert machine.cgroup_limit() == 1000
-    files["/proc/self/cgroup"] = "4:cpu,memory:/x\n"
-    files["/sys/fs/cgroup/memory/x/memory.limit_in_bytes"] = str(1 << 62)
-    assert machine.cgroup_limit() is None
+def test_doctor_asks_the_engine_for_the_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "smallest_limit", lambda: 3 << 30)
+    assert describe_machine(tmp_path).memory_limit_bytes == 3 << 30
 
 
 def test_the_nearest_folder_that_exists(tmp_path: Path) -> None:
