@@ -122,9 +122,6 @@ class Comparison:
             yield "The two models do not fit into memory together: each was loaded anew for its turn."
         if self._load.device != "cpu":
             yield f"ebbtide was allowed a card (--device {self._load.device}); llama.cpp was not."
-        answered = samples[0][DECODE][0].answer_tokens
-        if answered < self._decode:
-            yield f"ebbtide's answer ended after {answered} of {self._decode} tokens; llama.cpp's went on."
         unsteady = unsteadiness(
             [sample.decode_tok_s if measure == DECODE else sample.prefill_tok_s for sample in group]
             for side in samples

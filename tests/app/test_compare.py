@@ -174,9 +174,15 @@ def test_a_busy_machine_is_told(race: Race) -> None:
     assert "keeps this machine busy" not in race("ok").out
 
 
-def test_a_short_answer_is_told(race: Race) -> None:
-    result = json.loads(race("ok", "--json", script=Script(answer="one two")).out)
-    assert any("ended after 2 of 8 tokens" in line for line in result["notes"])
+def test_an_answer_that_the_model_would_end_goes_on(race: Race, tmp_path: Path) -> None:
+    """As llama.cpp's does: both decode as many tokens as were asked for."""
+    record = tmp_path / "commands"
+    result = json.loads(race("ok", "--json", script=Script(answer="one two", record=str(record))).out)
+    requests = [json.loads(line) for line in record.read_text().splitlines()]
+    requests = [request for request in requests if request["type"] == "generate"]
+    assert requests and all(request["ignore_end"] for request in requests)
+    assert {request["max_tokens"] for request in requests} == {1, 8}
+    assert result["notes"] == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")

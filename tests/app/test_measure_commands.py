@@ -59,6 +59,29 @@ def test_bench_goes_in_rounds_of_one_of_each(cli: Cli, model: str, tmp_path: Pat
     assert len(set(starts)) == len(starts), "a prompt began like another one"
 
 
+def test_bench_decodes_behind_the_end_of_an_answer(cli: Cli, model: str, tmp_path: Path) -> None:
+    record = tmp_path / "commands"
+    script = Script(answer="one two", record=str(record))
+    assert cli("bench", model, "--prefill", "16", "--decode", "9", "--runs", "1", script=script).code == 0
+    requests = [json.loads(line) for line in record.read_text().splitlines()]
+    assert {request["ignore_end"] for request in requests if request["type"] == "generate"} == {True}
+
+
+def test_the_end_of_other_answers_is_heeded(cli: Cli, model: str, tmp_path: Path) -> None:
+    record = tmp_path / "commands"
+    cli("run", model, "-p", "hi", script=Script(record=str(record)))
+    (request,) = [
+        line for line in map(json.loads, record.read_text().splitlines()) if line["type"] == "generate"
+    ]
+    assert request["ignore_end"] is False
+
+
+def test_a_measured_answer_that_is_cut_is_no_measurement(cli: Cli, model: str) -> None:
+    script = Script(answer="one two", finish_reason="context")
+    done = cli("bench", model, "--prefill", "16", "--decode", "9", "--runs", "1", script=script)
+    assert done.code == 5 and "after 2 of 9 tokens" in done.err and "--decode" in done.err
+
+
 def test_bench_refuses_what_does_not_fit_the_context(cli: Cli, model: str) -> None:
     assert cli("bench", model, "--ctx", "64", "--prefill", "128").code == 2
     assert cli("bench", model, "--ctx", "1024", "--prefill", "128,512,2048").code == 2

@@ -15,6 +15,7 @@ from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.room import CHUNK_TOKENS, LONG_CHUNK_TOKENS, HostRoom
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import teacher_forced
+from ebbtide.engine.text import Tokenizer
 from ebbtide.engine.threads import usable_threads
 from ebbtide.engine.weights.pack_index import bank_tensor
 from ebbtide.kernels.dispatch import IsaChoice, pick
@@ -230,6 +231,20 @@ def test_scores_agree_between_lanes_and_with_the_reference(mixtral: Path) -> Non
     measured = np.array(prefill.logprobs)
     # All but a few tokens, where a rounding swapped two experts of nearly equal score.
     assert (np.abs(measured - expected[np.arange(len(ids)), ids]) < 0.05).mean() > 0.9
+
+
+@pytest.mark.parametrize("ends", ["never", "always"])
+def test_an_answer_can_go_on_behind_its_end(
+    mixtral: Path, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For measuring: as many tokens as are asked for, the same ones that a model without an end gives."""
+    monkeypatch.setattr(Tokenizer, "is_end", lambda self, token: ends == "always")
+    ignoring = of(run(load(mixtral), generate(max_tokens=9, ignore_end=True)), m.Finished)[0]
+    heeding = of(run(load(mixtral), generate(max_tokens=9)), m.Finished)[0]
+    assert (len(ignoring.token_ids), ignoring.finish_reason) == (9, "length")
+    wanted = (1, "stop") if ends == "always" else (9, "length")
+    assert (len(heeding.token_ids), heeding.finish_reason) == wanted
+    assert ignoring.token_ids[: len(heeding.token_ids)] == heeding.token_ids
 
 
 def test_threads_far_beyond_the_processors_are_not_made(mixtral: Path) -> None:
