@@ -147,6 +147,43 @@ def test_a_limit_that_cannot_be_set_is_told_and_left_out(race: Race, monkeypatch
     assert any("no memory cgroups" in line for line in result["notes"])
 
 
+class NoLimit:
+    """A cgroup in name only."""
+
+    def __init__(self, name: str, limit_bytes: int) -> None:
+        pass
+
+    def __enter__(self) -> "NoLimit":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def wrap(self, command: list[str]) -> list[str]:
+        return list(command)
+
+    def kills(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("limited", [True, False])
+@pytest.mark.parametrize("read_ahead", [128 << 10, 0, None])
+def test_with_a_limit_the_read_ahead_is_told(
+    race: Race, monkeypatch: pytest.MonkeyPatch, limited: bool, read_ahead: int | None
+) -> None:
+    """What mmap reads for a page that is not there depends on it, and llama.cpp's speed on that."""
+    monkeypatch.setattr(limits, "MemoryCgroup", NoLimit)
+    for module in (limits, comparison):
+        monkeypatch.setattr(module, "drop_caches", lambda: True)
+    monkeypatch.setattr(comparison, "read_ahead_bytes", lambda device: read_ahead)
+    flags = ["--memory-limit", "2GB"] if limited else []
+    assert json.loads(race("ok", "--json", *flags).out)["read_ahead_bytes"] == read_ahead
+    for out in (race("ok", *flags).out, race("ok", "--markdown", *flags).out):
+        told = [line for line in out.splitlines() if "reads ahead" in line]
+        assert len(told) == (limited and read_ahead is not None)
+        assert all(("128 KiB" if read_ahead else " 0 B") in line and "mmap" in line for line in told)
+
+
 def test_without_llama_cpp_nothing_runs(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "is_installed", lambda: False)
     done = cli("compare", model)
