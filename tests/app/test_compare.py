@@ -14,6 +14,7 @@ import pytest
 from ebbtide.app.commands import compare as command
 from ebbtide.app.compare import comparison, contenders, limits, llama_process
 from ebbtide.app.memory_cgroup import LimitRefused
+from tests.app.test_run_command import MEMORY_FIELDS
 from tests.helpers import fake_compare, fake_llama
 from tests.helpers.app_types import Cli, Result
 from tests.helpers.fake_engine import Script
@@ -57,6 +58,22 @@ def test_json(race: Race, model: str) -> None:
     assert result["memory_limit_bytes"] is None
     assert result["command"].startswith(f"ebbtide compare {model} --runs 3 --prefill 16,64 --decode 8")
     assert "--threads 3" in result["command"]
+
+
+@pytest.mark.parametrize("behaviour", ["ok", "crash"])
+def test_both_sides_have_all_fields_of_a_bench(race: Race, model: str, behaviour: str) -> None:
+    """What llama.cpp does not say of its memory is null, so that a reader needs no second case."""
+    result = json.loads(race(behaviour, "--json").out)
+    assert {"decode_ratio", "prefill_ratio", "first_token_ratio", "ebbtide", "llama_cpp"} <= set(result)
+    for name in ("ebbtide", "llama_cpp"):
+        side = result[name]
+        assert {"decode_tok_s", "prefill_tok_s", "first_token_s", "configuration", "failures"} <= set(side)
+        assert side["model"] == Path(model).name
+        assert set(side["machine"]) == {"cpu", "isa", "threads", "stream_bytes_per_s", "gpu"}
+        assert list(side["memory"]) == MEMORY_FIELDS
+        if name == "ebbtide" or behaviour == "ok":
+            spreads = [side["decode_tok_s"], side["first_token_s"], *side["prefill_tok_s"].values()]
+            assert all(set(spread) == {"median", "min", "max", "runs"} for spread in spreads)
 
 
 def test_the_table_and_the_chart(race: Race) -> None:

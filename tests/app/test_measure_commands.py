@@ -20,6 +20,7 @@ from ebbtide.engine import threads
 from ebbtide.engine.device.describe import CardFacts
 from ebbtide.engine.messages import Memory
 from ebbtide.engine.processors import Processors
+from tests.app.test_run_command import MEMORY_FIELDS
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
 
@@ -32,6 +33,9 @@ def test_bench_json(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert set(result["machine"]) == {"cpu", "isa", "threads", "stream_bytes_per_s", "gpu"}
     assert result["decode_tok_s"] == {"median": 50.0, "min": 50.0, "max": 50.0, "runs": 2}
     assert list(result["prefill_tok_s"]) == ["16", "64"]
+    for spread_of in (result["first_token_s"], *result["prefill_tok_s"].values()):
+        assert set(spread_of) == {"median", "min", "max", "runs"}
+    assert list(result["memory"]) == MEMORY_FIELDS
     assert result["machine"]["stream_bytes_per_s"] > 0
 
 
