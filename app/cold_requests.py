@@ -2,6 +2,7 @@
 
 from ebbtide.app.bench_text import words_of
 from ebbtide.app.session import Session
+from ebbtide.engine.errors import ContextError
 from ebbtide.engine.messages import Finished, Generate
 
 CALIBRATION_WORDS = 128
@@ -20,6 +21,23 @@ class ColdRequests:
         return words_of(max(1, round(tokens * self._words_per_token)), variant)
 
     def send(self, text: str, answer_tokens: int) -> Finished:
+        """The figures of an answer of `answer_tokens` tokens, also where the model would end it before.
+
+        Raises ContextError where there is no room for so many.
+        """
         self._session.clear()
-        request = Generate(self._session.next_request_id(), text=text, max_tokens=answer_tokens)
-        return self._session.generate(request)
+        number = self._session.next_request_id()
+        finished = self._session.generate(
+            Generate(number, text=text, max_tokens=answer_tokens, ignore_end=True)
+        )
+        if finished.usage.completion < answer_tokens:
+            raise _cut(finished, answer_tokens)
+        return finished
+
+
+def _cut(finished: Finished, wanted: int) -> ContextError:
+    why = finished.message.rstrip(".") or "the context holds no more"
+    return ContextError(
+        f"The answer ended after {finished.usage.completion} of {wanted} tokens: {why}.",
+        hint="Use a smaller --decode, or a larger --ctx or --budget.",
+    )

@@ -12,6 +12,7 @@ from typing import Any
 
 from ebbtide.engine.device.describe import CardFacts, describe_cards
 from ebbtide.engine.disk import free_bytes
+from ebbtide.engine.memory.cgroups import smallest_limit
 from ebbtide.engine.processors import Processors, cpu_name, find_processors
 
 INSTRUCTION_SETS = (
@@ -84,7 +85,7 @@ def describe_machine(folder: Path, cache: Path | None = None) -> Machine:
         default_threads_found=threads_found,
         memory_bytes=memory.total,
         memory_available_bytes=memory.available,
-        memory_limit_bytes=cgroup_limit(),
+        memory_limit_bytes=smallest_limit(),
         disk_free_bytes=free_bytes(place),
         direct_io=direct_io_works(place),
         kernels=kernels_file(),
@@ -119,34 +120,6 @@ def default_threads(cache: Path | None, here: Processors) -> tuple[int, str]:
     if known.measured:
         return known.threads, "measured"
     return known.threads, "counted until a load measures it" if known.to_measure else "counted"
-
-
-def cgroup_limit() -> int | None:
-    """The smallest memory limit on the way up from this process's cgroup; None without one."""
-    limits = [_limit_from(path) for path in _limit_files()]
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _limit_files() -> list[Path]:
-    files: list[Path] = []
-    for line in _read("/proc/self/cgroup").splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, where = rest.partition(":")
-        if number == "0" and not controllers:
-            files += _upwards(Path("/sys/fs/cgroup"), where, "memory.max")
-        elif "memory" in controllers.split(","):
-            files += _upwards(Path("/sys/fs/cgroup/memory"), where, "memory.limit_in_bytes")
-    return files
-
-
-def _upwards(root: Path, where: str, name: str) -> list[Path]:
-    folder = root / where.strip("/")
-    return [level / name for level in (folder, *folder.parents) if level.is_relative_to(root)]
-
-
-def _limit_from(path: Path) -> int | None:
-    text = _read(str(path)).strip()
-    return int(text) if text.isdigit() and int(text) < 1 << 60 else None
 
 
 def direct_io_works(folder: Path) -> bool:

@@ -173,9 +173,8 @@ class Answerer:
         token = sampler.sample(
             runtime.logits[0], self.command.sampling, recent=request.ids, position=position
         )
-        shown = request.take(
-            token, is_end=runtime.tokenizer.is_end(token), context_full=position + 1 >= runtime.ctx
-        )
+        is_end = not self.command.ignore_end and runtime.tokenizer.is_end(token)
+        shown = request.take(token, is_end=is_end, context_full=position + 1 >= runtime.ctx)
         if shown:
             self._emit(m.Token(self.request_id, shown, request.shown_ids()))
 

@@ -71,6 +71,10 @@ class CardRoom:
         """See `Room.available_bytes`."""
         return self._place.room_bytes + self._place.overhead_bytes
 
+    def free_bytes(self) -> int:
+        """See `Room.free_bytes`: what `auto` takes."""
+        return self.available_bytes()
+
     def whole_bytes(self) -> int:
         """See `Room.whole_bytes`."""
         return self._place.total_bytes

@@ -70,6 +70,8 @@ class Generate(msgspec.Struct, frozen=True, tag="generate"):
     """0 = until the context is full."""
     sampling: Sampling = Sampling()
     stop: list[str] = []
+    ignore_end: bool = False
+    """Go on behind a token that ends an answer: `max_tokens` tokens are measured, whatever they are."""
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):

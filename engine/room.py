@@ -55,6 +55,10 @@ class Room(Protocol):
         """What `--budget auto` may take."""
         ...
 
+    def free_bytes(self) -> int:
+        """What a budget may take without taking it from others."""
+        ...
+
     def whole_bytes(self) -> int:
         """The memory that is there, free or not; 0 = not known."""
         ...
@@ -121,9 +125,9 @@ class HostRoom:
     chunks: tuple[int, ...] = (CHUNK_TOKENS, LONG_CHUNK_TOKENS)
     reads_rows = True
 
-    def __init__(self, ops: Ops, notice: str = "") -> None:
+    def __init__(self, ops: Ops, *notices: str) -> None:
         self._ops = ops
-        self.notices = (notice,) if notice else ()
+        self.notices = notices
         self.isa, self.threads = ops.name, ops.threads
         self.home: Home = HostHome()
         self.slabs: SlabMemory = HostSlabs()
@@ -139,6 +143,11 @@ class HostRoom:
         """See `Room.available_bytes`."""
         room = observe().budget_room_bytes
         return UNKNOWN_ROOM_BYTES if room is None else room
+
+    def free_bytes(self) -> int:
+        """See `Room.free_bytes`."""
+        free = observe().free_bytes
+        return UNKNOWN_ROOM_BYTES if free is None else free
 
     def whole_bytes(self) -> int:
         """See `Room.whole_bytes`."""

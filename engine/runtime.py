@@ -83,7 +83,8 @@ class Runtime:
         except Exception as error:
             notice = _without_card(command.device, error)
         _refuse_to_emulate(command.emulate, notice)
-        host = HostRoom(_pick_ops(command), notice)
+        ops, threads_notice = _pick_ops(command)
+        host = HostRoom(ops, *filter(None, (threads_notice, notice)))
         return cls._load_into(host, command, progress, began)
 
     @classmethod
@@ -189,23 +190,33 @@ class Runtime:
         self.room.close()
 
 
-def _pick_ops(command: m.Load) -> Ops:
-    """Threads far beyond the processors only wait for each other, in every product: they are not made."""
+def _pick_ops(command: m.Load) -> tuple[Ops, str]:
+    """The operations, and what a person should know about their threads.
+
+    Threads far beyond the processors only wait for each other, in every product: they are not made.
+    """
     isa = cast(Literal["auto"], command.isa)
     try:
         threads = min(command.threads, MOST_THREADS_PER_CPU * usable_threads())
         cache = Path(command.cache_dir) if command.cache_dir else None
-        return pick(isa, threads or default_threads(isa, cache))
+        threads = threads or default_threads(isa, cache)
+        ops = pick(isa, threads)
     except ValueError as error:
         raise UsageError(
             str(error), hint="Use --isa auto, or one of those that `ebbtide doctor` lists."
         ) from error
+    return ops, _thread_notice(command.threads, threads, ops.threads)
 
 
-def _thread_notices(asked: int, used: int) -> list[str]:
-    if asked <= used or used == 0:
-        return []
-    return [f"--threads {asked} is far more than this machine has: {used} are used"]
+def _thread_notice(asked: int, wanted: int, started: int) -> str:
+    if started < wanted:
+        return (
+            f"Only {started} of {wanted} threads could be started, which makes it slower: a limit on "
+            "processes or memory (`ulimit -u`, a container's) allows no more."
+        )
+    if asked > wanted:
+        return f"--threads {asked} is far more than this machine has: {wanted} are used"
+    return ""
 
 
 def _refuse_what_is_missing(command: m.Load) -> None:
@@ -292,7 +303,6 @@ def _build(
         logits=np.zeros((LOGIT_ROWS, spec.vocab), np.float32),
         source=source,
         notices=(
-            *_thread_notices(command.threads, room.threads),
             *room.notices,
             *model.notices,
             *source.notices,

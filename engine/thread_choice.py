@@ -66,8 +66,8 @@ def is_busy() -> bool:
 
 
 def can_start(count: int) -> bool:
-    """Whether `count` more threads may be started. Where a container allows few processes, the library, which
-    cannot do with fewer, would end this one.
+    """Whether `count` more threads may be started. Where a container allows few processes, the library does
+    with fewer, and the times of a count would be those of another.
     """
     done, started = threading.Event(), list[threading.Thread]()
     try:

@@ -15,6 +15,7 @@ from ebbtide.app.compare import llama_process
 from ebbtide.app.compare.contenders import Ebbtide, LlamaCpp
 from ebbtide.app.compare.limits import PROCESS_BYTES, Limits, inside, memory_limits
 from ebbtide.app.compare.race import Race
+from ebbtide.app.compare.read_ahead import read_ahead_bytes
 from ebbtide.app.compare.result import ebbtide_object, llama_object, prompt_tokens, ratios
 from ebbtide.app.compare.sample import DECODE, Samples
 from ebbtide.app.compare.statistics import STEADY, unsteadiness
@@ -50,7 +51,8 @@ class Comparison:
         self._context, self._load = context, load
         self._prefill, self._decode, self._runs = prefill, decode, runs
         self._ctx_given, self._budget_given = load.ctx > 0, budget_given
-        self._file_bytes = Path(load.path).stat().st_size
+        file = Path(load.path).stat()
+        self._file_bytes, self._device = file.st_size, file.st_dev
         if not self._ctx_given:
             longest = max(*prefill, FIRST_TOKEN_PROMPT + decode) + max(prefill) // 8 + SLACK_TOKENS
             self._load = msgspec.structs.replace(load, ctx=-(-longest // CONTEXT_STEP) * CONTEXT_STEP)
@@ -107,6 +109,7 @@ class Comparison:
             "model_bytes": self._file_bytes,
             "runs": self._runs,
             "memory_limit_bytes": limits.limit_bytes if limits.ours else None,
+            "read_ahead_bytes": read_ahead_bytes(self._device),
             "ebbtide": {**shared, **ebbtide_object(ours, samples[0])},
             "llama_cpp": {**shared, "machine": machine | {"isa": built}, **llama},
             **ratios(*samples),
@@ -122,9 +125,6 @@ class Comparison:
             yield "The two models do not fit into memory together: each was loaded anew for its turn."
         if self._load.device != "cpu":
             yield f"ebbtide was allowed a card (--device {self._load.device}); llama.cpp was not."
-        answered = samples[0][DECODE][0].answer_tokens
-        if answered < self._decode:
-            yield f"ebbtide's answer ended after {answered} of {self._decode} tokens; llama.cpp's went on."
         unsteady = unsteadiness(
             [sample.decode_tok_s if measure == DECODE else sample.prefill_tok_s for sample in group]
             for side in samples

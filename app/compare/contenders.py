@@ -13,8 +13,6 @@ from ebbtide.app.session import Session
 from ebbtide.engine.messages import Finished, Loaded, Memory
 
 DECODE_PROMPT = 32
-VARIANTS = 8
-"""Prompts that are tried until one has an answer that is long enough."""
 PROBE = Prompt("probe", "the first thing that people say", 4)
 
 
@@ -50,20 +48,9 @@ class Ebbtide:
     def prompts(self, prefill: Sequence[int], decode: int) -> list[Prompt]:
         """What both contenders get."""
         self.ready()
-        prompts = [Prompt(str(count), self._requests.text(count, count), 1) for count in prefill]
-        return [Prompt(DECODE, self._text_with_an_answer_of(decode), decode), *prompts]
-
-    def _text_with_an_answer_of(self, tokens: int) -> str:
-        """An answer that the model ends early measures little: the longest of a few is taken."""
-        best, longest = "", -1
-        for variant in range(1, VARIANTS + 1):
-            text = self._requests.text(DECODE_PROMPT, variant)
-            answered = self._requests.send(text, tokens).usage.completion
-            if answered > longest:
-                best, longest = text, answered
-            if longest >= tokens:
-                break
-        return best
+        text = self._requests.text
+        prompts = [Prompt(str(count), text(count, count), 1) for count in prefill]
+        return [Prompt(DECODE, text(DECODE_PROMPT, 1), decode), *prompts]
 
     def request(self, prompt: Prompt) -> Sample:
         finished = self._requests.send(prompt.text, prompt.answer_tokens)

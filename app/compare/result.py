@@ -9,6 +9,7 @@ from ebbtide.app.commands.run import memory_object
 from ebbtide.app.compare.contenders import Ebbtide, LlamaCpp
 from ebbtide.app.compare.sample import DECODE, Sample, Samples
 from ebbtide.app.compare.statistics import Ratio, ratio_of
+from ebbtide.engine.messages import Memory
 
 FIRST_TOKEN_PROMPT = "512"
 """The prompt whose first token is reported, where it is among those that were measured."""
@@ -32,8 +33,9 @@ def ebbtide_object(contender: Ebbtide, samples: Samples) -> dict[str, Any]:
 
 
 def llama_object(contender: LlamaCpp, samples: Samples, threads: int) -> dict[str, Any]:
-    """Figures are null when no configuration worked."""
+    """Figures are null when no configuration worked, and of the memory all that llama.cpp does not say."""
     configuration = contender.configuration
+    unknown_memory = dict.fromkeys(memory_object(Memory()))
     described = None
     if configuration is not None:
         described = {
@@ -44,7 +46,7 @@ def llama_object(contender: LlamaCpp, samples: Samples, threads: int) -> dict[st
         }
     return {
         **figures(samples),
-        "memory": {"process_peak_bytes": contender.process_peak_bytes or None},
+        "memory": unknown_memory | {"process_peak_bytes": contender.process_peak_bytes or None},
         "version": llama_version(),
         "configuration": described,
         "failures": contender.failures,

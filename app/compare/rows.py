@@ -91,4 +91,15 @@ def foot_lines(result: dict[str, Any]) -> list[str]:
         lines.append(f"{what}: {ran['name']}" + (f"; built with {features}" if features else ""))
     for failure in theirs["failures"]:
         lines.append(f"llama.cpp, {failure['configuration']}: {failure['failure']}")
+    lines += _read_ahead_lines(result)
     return [*lines, *result["notes"], f"Again: {safe_line(result['command'])}"]
+
+
+def _read_ahead_lines(result: dict[str, Any]) -> list[str]:
+    """Only a model that a limit keeps out of memory is read again and again."""
+    nbytes = result["read_ahead_bytes"]
+    if nbytes is None or not result["memory_limit_bytes"]:
+        return []
+    return [
+        f"The model's disk reads ahead {format_bytes(nbytes)}: llama.cpp's speed with mmap depends on it."
+    ]

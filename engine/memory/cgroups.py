@@ -39,15 +39,31 @@ def tightest_limit(proc: Path = PROC) -> CgroupMemory | None:
     return min(groups, key=lambda group: group.free_bytes, default=None)
 
 
+def smallest_limit(proc: Path = PROC) -> int | None:
+    """The least bytes that a group on the way up allows, however full it is; None without any limit."""
+    folders = group_folders("memory", proc)
+    limits = [limit for path, version in folders if (limit := _limit(path, _FILES[version])) is not None]
+    return min(limits, default=None)
+
+
 def _read_group(folder: Path, files: _Files) -> CgroupMemory | None:
+    limit = _limit(folder, files)
+    if limit is None:
+        return None
     try:
-        limit = (folder / files.limit).read_text().strip()
         usage = int((folder / files.usage).read_text())
-        if limit == "max" or int(limit) >= _UNLIMITED:
-            return None
-        return CgroupMemory(int(limit), max(0, usage - _inactive(folder, files)))
+        return CgroupMemory(limit, max(0, usage - _inactive(folder, files)))
     except (OSError, ValueError):
         return None
+
+
+def _limit(folder: Path, files: _Files) -> int | None:
+    """None without one: "max", version 1's huge number, no such file."""
+    try:
+        limit = int((folder / files.limit).read_text())
+    except (OSError, ValueError):
+        return None
+    return limit if limit < _UNLIMITED else None
 
 
 def _inactive(folder: Path, files: _Files) -> int:

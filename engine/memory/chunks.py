@@ -19,6 +19,7 @@ def plan_chunks(
     ctx: int,
     available_bytes: int,
     whole_bytes: int = 0,
+    free_bytes: int | None = None,
 ) -> tuple[int, MemoryPlan]:
     """The chunk to take, and its plan; arguments and errors as of `make_plan`.
 
@@ -34,6 +35,7 @@ def plan_chunks(
             ctx=ctx,
             available_bytes=available_bytes,
             whole_bytes=whole_bytes,
+            free_bytes=free_bytes,
         )
 
     (tokens, least_bytes), *longer = chunks

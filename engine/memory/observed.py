@@ -31,6 +31,12 @@ class Observed:
         return min((limit for limit in limits if limit), default=0)
 
     @property
+    def free_bytes(self) -> int | None:
+        """What this process may still have: the free memory of machine and cgroup."""
+        inside = self.cgroup.free_bytes if self.cgroup is not None else None
+        return min((free for free in (self.available_bytes, inside) if free is not None), default=None)
+
+    @property
     def budget_room_bytes(self) -> int | None:
         """What `--budget auto` may take: the free memory of machine and cgroup, less a headroom."""
         room = None

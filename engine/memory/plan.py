@@ -111,10 +111,17 @@ def resolve_budget(needs: Needs, budget: Budget, ctx: int, available_bytes: int)
 
 
 def make_plan(
-    needs: Needs, budget: Budget, *, ctx: int, available_bytes: int, whole_bytes: int = 0
+    needs: Needs,
+    budget: Budget,
+    *,
+    ctx: int,
+    available_bytes: int,
+    whole_bytes: int = 0,
+    free_bytes: int | None = None,
 ) -> MemoryPlan:
-    """Plan a load. `ctx` 0 = as long as the model and the budget allow. `whole_bytes`: the memory that is
-    there, free or not; 0 = not known.
+    """Plan a load. `ctx` 0 = as long as the model and the budget allow. `available_bytes`: what `auto` may
+    take of `free_bytes` (None = all of it). `whole_bytes`: the memory that is there, free or not; 0 = not
+    known.
 
     Raises UsageError for a context longer than the model's, FitError (with the smallest budget that works)
     when the floors, or the context that was asked for, do not fit, or the budget is more than all memory.
@@ -144,14 +151,16 @@ def make_plan(
         ctx=length,
         smallest_budget_bytes=smallest,
         base_bytes=needs.budget_bytes(kv_floor_pages),
-        notices=tuple(_notices(needs, size, length, ctx, available_bytes)),
+        notices=tuple(
+            _notices(needs, size, length, ctx, available_bytes if free_bytes is None else free_bytes)
+        ),
     )
 
 
-def _notices(needs: Needs, size: int, length: int, ctx: int, available_bytes: int) -> list[str]:
+def _notices(needs: Needs, size: int, length: int, ctx: int, free_bytes: int) -> list[str]:
     notices = []
-    if size > available_bytes:
-        free = mib_words(available_bytes)
+    if size > free_bytes:
+        free = mib_words(free_bytes)
         notices.append(f"The budget of {mib_words(size)} is more than is free now ({free}).")
     if not ctx and length < needs.context:
         whole = mib_words(smallest_budget(needs, needs.context))

@@ -28,6 +28,7 @@ def plan_rows(
     ctx: int,
     available_bytes: int,
     whole_bytes: int = 0,
+    free_bytes: int | None = None,
 ) -> tuple[int, MemoryPlan]:
     """The chunk to take, and its plan; arguments and errors as of `plan_chunks`. `needs` has the embedding.
 
@@ -37,7 +38,13 @@ def plan_rows(
 
     def plan(chunks: Sequence[tuple[int, int]], needs: Needs) -> tuple[int, MemoryPlan]:
         return plan_chunks(
-            chunks, needs, budget, ctx=ctx, available_bytes=available_bytes, whole_bytes=whole_bytes
+            chunks,
+            needs,
+            budget,
+            ctx=ctx,
+            available_bytes=available_bytes,
+            whole_bytes=whole_bytes,
+            free_bytes=free_bytes,
         )
 
     if rows is None or not needs.experts:

@@ -51,6 +51,8 @@ class Place(Protocol):
 
     def available_bytes(self) -> int: ...
 
+    def free_bytes(self) -> int: ...
+
     def whole_bytes(self) -> int: ...
 
 
@@ -195,6 +197,7 @@ def _planned(source: WeightSource, command: Load, place: Place) -> OpenModel:
         ctx=command.ctx,
         available_bytes=place.available_bytes(),
         whole_bytes=place.whole_bytes(),
+        free_bytes=place.free_bytes(),
     )
     reason = (page.reason,) if page.reason else ()
     notices = (*width_notices(width, planes), *plan.notices, *reason)

@@ -16,6 +16,8 @@ from ebbtide.kernels.ops import KernelError
 ISAS = ("portable", "avx2", "avxvnni", "avx512", "amx")
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 LIBRARY_PATH = Path(__file__).with_name(f"_ebbtide_cpu{_SUFFIX}")
+SPARE_THREADS = 8
+"""Threads that a process needs besides: readers of the disk, an observer, one for each viewer."""
 _STATUS = {
     1: "the workspace is too small",
     2: "a chosen expert is not in fast memory",
@@ -36,6 +38,7 @@ def declare(lib: ctypes.CDLL) -> None:
     """Tell ctypes the argument types of the functions that make a context."""
     lib.eb_create.restype = ctypes.c_void_p
     lib.eb_create.argtypes = [ctypes.c_int] * 3
+    lib.eb_threads.argtypes = [ctypes.c_void_p]
     lib.eb_destroy.argtypes = [ctypes.c_void_p]
     lib.eb_destroy.restype = None
     lib.eb_set_workspace.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -62,12 +65,31 @@ def address(array: NDArray[np.generic]) -> int:
 
 
 class Handle:
-    """A context of the library: instruction set, threads, workspace. Calls are one at a time."""
+    """A context of the library: instruction set, threads, workspace. Calls are one at a time.
+
+    Where the system starts fewer than `threads` threads, those that it does start compute, all but a few.
+    Raises KernelError where the library refuses.
+    """
 
     def __init__(self, isa: str, threads: int, spin_us: int = 100) -> None:
-        self._lib = library()
-        self._context = ctypes.c_void_p(self._lib.eb_create(ISAS.index(isa), threads, spin_us))
+        self._context = ctypes.c_void_p()
         self._workspace: NDArray[np.uint8] | None = None
+        self._lib = library()
+        self._create(isa, threads, spin_us)
+        if self.threads < threads:
+            # At the limit the process could start no thread of another kind: some are given back.
+            least = max(1, self.threads - SPARE_THREADS)
+            if least < self.threads:
+                self.close()
+                self._create(isa, least, spin_us)
+
+    def _create(self, isa: str, threads: int, spin_us: int) -> None:
+        context = self._lib.eb_create(ISAS.index(isa), threads, spin_us)
+        if not context:
+            raise KernelError(f"the library refuses {isa}: it may not be used here, or no memory is left")
+        self._context = ctypes.c_void_p(context)
+        self.threads = int(self._lib.eb_threads(self._context))
+        """That compute, the caller's counted."""
 
     @property
     def library(self) -> ctypes.CDLL:

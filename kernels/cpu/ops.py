@@ -9,14 +9,16 @@ from ebbtide.kernels.ops import WorkspaceShape
 
 
 class CpuOps(LinearOps, AttentionOps, Handle):
-    """All operations on one instruction set with a fixed number of threads (the caller's is one of them)."""
+    """All operations on one instruction set with a fixed number of threads (the caller's is one of them).
+
+    See `Handle` for systems that do not start so many.
+    """
 
     def __init__(self, isa: str, threads: int, spin_us: int = 100) -> None:
         super().__init__(isa, threads, spin_us)
         linear_ops.declare(self._lib)
         attention_ops.declare(self._lib)
         self.name = isa
-        self.threads = threads
 
     def workspace_bytes(self, shape: WorkspaceShape) -> int:
         """See `Ops.workspace_bytes`."""

@@ -14,6 +14,7 @@ import pytest
 from ebbtide.app.commands import compare as command
 from ebbtide.app.compare import comparison, contenders, limits, llama_process
 from ebbtide.app.memory_cgroup import LimitRefused
+from tests.app.test_run_command import MEMORY_FIELDS
 from tests.helpers import fake_compare, fake_llama
 from tests.helpers.app_types import Cli, Result
 from tests.helpers.fake_engine import Script
@@ -57,6 +58,22 @@ def test_json(race: Race, model: str) -> None:
     assert result["memory_limit_bytes"] is None
     assert result["command"].startswith(f"ebbtide compare {model} --runs 3 --prefill 16,64 --decode 8")
     assert "--threads 3" in result["command"]
+
+
+@pytest.mark.parametrize("behaviour", ["ok", "crash"])
+def test_both_sides_have_all_fields_of_a_bench(race: Race, model: str, behaviour: str) -> None:
+    """What llama.cpp does not say of its memory is null, so that a reader needs no second case."""
+    result = json.loads(race(behaviour, "--json").out)
+    assert {"decode_ratio", "prefill_ratio", "first_token_ratio", "ebbtide", "llama_cpp"} <= set(result)
+    for name in ("ebbtide", "llama_cpp"):
+        side = result[name]
+        assert {"decode_tok_s", "prefill_tok_s", "first_token_s", "configuration", "failures"} <= set(side)
+        assert side["model"] == Path(model).name
+        assert set(side["machine"]) == {"cpu", "isa", "threads", "stream_bytes_per_s", "gpu"}
+        assert list(side["memory"]) == MEMORY_FIELDS
+        if name == "ebbtide" or behaviour == "ok":
+            spreads = [side["decode_tok_s"], side["first_token_s"], *side["prefill_tok_s"].values()]
+            assert all(set(spread) == {"median", "min", "max", "runs"} for spread in spreads)
 
 
 def test_the_table_and_the_chart(race: Race) -> None:
@@ -147,6 +164,43 @@ def test_a_limit_that_cannot_be_set_is_told_and_left_out(race: Race, monkeypatch
     assert any("no memory cgroups" in line for line in result["notes"])
 
 
+class NoLimit:
+    """A cgroup in name only."""
+
+    def __init__(self, name: str, limit_bytes: int) -> None:
+        pass
+
+    def __enter__(self) -> "NoLimit":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def wrap(self, command: list[str]) -> list[str]:
+        return list(command)
+
+    def kills(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("limited", [True, False])
+@pytest.mark.parametrize("read_ahead", [128 << 10, 0, None])
+def test_with_a_limit_the_read_ahead_is_told(
+    race: Race, monkeypatch: pytest.MonkeyPatch, limited: bool, read_ahead: int | None
+) -> None:
+    """What mmap reads for a page that is not there depends on it, and llama.cpp's speed on that."""
+    monkeypatch.setattr(limits, "MemoryCgroup", NoLimit)
+    for module in (limits, comparison):
+        monkeypatch.setattr(module, "drop_caches", lambda: True)
+    monkeypatch.setattr(comparison, "read_ahead_bytes", lambda device: read_ahead)
+    flags = ["--memory-limit", "2GB"] if limited else []
+    assert json.loads(race("ok", "--json", *flags).out)["read_ahead_bytes"] == read_ahead
+    for out in (race("ok", *flags).out, race("ok", "--markdown", *flags).out):
+        told = [line for line in out.splitlines() if "reads ahead" in line]
+        assert len(told) == (limited and read_ahead is not None)
+        assert all(("128 KiB" if read_ahead else " 0 B") in line and "mmap" in line for line in told)
+
+
 def test_without_llama_cpp_nothing_runs(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "is_installed", lambda: False)
     done = cli("compare", model)
@@ -174,9 +228,15 @@ def test_a_busy_machine_is_told(race: Race) -> None:
     assert "keeps this machine busy" not in race("ok").out
 
 
-def test_a_short_answer_is_told(race: Race) -> None:
-    result = json.loads(race("ok", "--json", script=Script(answer="one two")).out)
-    assert any("ended after 2 of 8 tokens" in line for line in result["notes"])
+def test_an_answer_that_the_model_would_end_goes_on(race: Race, tmp_path: Path) -> None:
+    """As llama.cpp's does: both decode as many tokens as were asked for."""
+    record = tmp_path / "commands"
+    result = json.loads(race("ok", "--json", script=Script(answer="one two", record=str(record))).out)
+    requests = [json.loads(line) for line in record.read_text().splitlines()]
+    requests = [request for request in requests if request["type"] == "generate"]
+    assert requests and all(request["ignore_end"] for request in requests)
+    assert {request["max_tokens"] for request in requests} == {1, 8}
+    assert result["notes"] == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")

@@ -20,6 +20,7 @@ from ebbtide.engine import threads
 from ebbtide.engine.device.describe import CardFacts
 from ebbtide.engine.messages import Memory
 from ebbtide.engine.processors import Processors
+from tests.app.test_run_command import MEMORY_FIELDS
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
 
@@ -32,6 +33,9 @@ def test_bench_json(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert set(result["machine"]) == {"cpu", "isa", "threads", "stream_bytes_per_s", "gpu"}
     assert result["decode_tok_s"] == {"median": 50.0, "min": 50.0, "max": 50.0, "runs": 2}
     assert list(result["prefill_tok_s"]) == ["16", "64"]
+    for spread_of in (result["first_token_s"], *result["prefill_tok_s"].values()):
+        assert set(spread_of) == {"median", "min", "max", "runs"}
+    assert list(result["memory"]) == MEMORY_FIELDS
     assert result["machine"]["stream_bytes_per_s"] > 0
 
 
@@ -57,6 +61,29 @@ def test_bench_goes_in_rounds_of_one_of_each(cli: Cli, model: str, tmp_path: Pat
     texts = [json.loads(line).get("text") for line in record.read_text().splitlines()]
     starts = [text[:12] for text in texts if text]
     assert len(set(starts)) == len(starts), "a prompt began like another one"
+
+
+def test_bench_decodes_behind_the_end_of_an_answer(cli: Cli, model: str, tmp_path: Path) -> None:
+    record = tmp_path / "commands"
+    script = Script(answer="one two", record=str(record))
+    assert cli("bench", model, "--prefill", "16", "--decode", "9", "--runs", "1", script=script).code == 0
+    requests = [json.loads(line) for line in record.read_text().splitlines()]
+    assert {request["ignore_end"] for request in requests if request["type"] == "generate"} == {True}
+
+
+def test_the_end_of_other_answers_is_heeded(cli: Cli, model: str, tmp_path: Path) -> None:
+    record = tmp_path / "commands"
+    cli("run", model, "-p", "hi", script=Script(record=str(record)))
+    (request,) = [
+        line for line in map(json.loads, record.read_text().splitlines()) if line["type"] == "generate"
+    ]
+    assert request["ignore_end"] is False
+
+
+def test_a_measured_answer_that_is_cut_is_no_measurement(cli: Cli, model: str) -> None:
+    script = Script(answer="one two", finish_reason="context")
+    done = cli("bench", model, "--prefill", "16", "--decode", "9", "--runs", "1", script=script)
+    assert done.code == 5 and "after 2 of 9 tokens" in done.err and "--decode" in done.err
 
 
 def test_bench_refuses_what_does_not_fit_the_context(cli: Cli, model: str) -> None:
@@ -243,18 +270,9 @@ def test_a_starter_that_is_not_there_is_3(cli: Cli, command: str) -> None:
     assert result.code == 3 and "pull starter" in result.err
 
 
-def test_cgroup_limits_take_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {
-        "/proc/self/cgroup": "0::/a/b\n",
-        "/sys/fs/cgroup/a/b/memory.max": "max",
-        "/sys/fs/cgroup/a/memory.max": "1000",
-        "/sys/fs/cgroup/memory.max": "5000",
-    }
-    monkeypatch.setattr(machine, "_read", lambda path: files.get(path, ""))
-    assert machine.cgroup_limit() == 1000
-    files["/proc/self/cgroup"] = "4:cpu,memory:/x\n"
-    files["/sys/fs/cgroup/memory/x/memory.limit_in_bytes"] = str(1 << 62)
-    assert machine.cgroup_limit() is None
+def test_doctor_asks_the_engine_for_the_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "smallest_limit", lambda: 3 << 30)
+    assert describe_machine(tmp_path).memory_limit_bytes == 3 << 30
 
 
 def test_the_nearest_folder_that_exists(tmp_path: Path) -> None:

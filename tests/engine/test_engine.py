@@ -16,8 +16,11 @@ from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.room import CHUNK_TOKENS, LONG_CHUNK_TOKENS, HostRoom
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import teacher_forced
+from ebbtide.engine.text import Tokenizer
 from ebbtide.engine.threads import usable_threads
 from ebbtide.engine.weights.pack_index import bank_tensor
+from ebbtide.kernels.dispatch import IsaChoice, pick
+from ebbtide.kernels.ops import Ops
 from tests.helpers.attention_kernels import isas
 from tests.helpers.decoder import Decoder
 from tests.helpers.float_reference import FloatReference
@@ -259,10 +262,40 @@ def test_scores_agree_between_lanes_and_with_the_reference(mixtral: Path) -> Non
     assert (np.abs(measured - expected[np.arange(len(ids)), ids]) < 0.05).mean() > 0.9
 
 
+@pytest.mark.parametrize("ends", ["never", "always"])
+def test_an_answer_can_go_on_behind_its_end(
+    mixtral: Path, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For measuring: as many tokens as are asked for, the same ones that a model without an end gives."""
+    monkeypatch.setattr(Tokenizer, "is_end", lambda self, token: ends == "always")
+    ignoring = of(run(load(mixtral), generate(max_tokens=9, ignore_end=True)), m.Finished)[0]
+    heeding = of(run(load(mixtral), generate(max_tokens=9)), m.Finished)[0]
+    assert (len(ignoring.token_ids), ignoring.finish_reason) == (9, "length")
+    wanted = (1, "stop") if ends == "always" else (9, "length")
+    assert (len(heeding.token_ids), heeding.finish_reason) == wanted
+    assert ignoring.token_ids[: len(heeding.token_ids)] == heeding.token_ids
+
+
 def test_threads_far_beyond_the_processors_are_not_made(mixtral: Path) -> None:
     loaded = of(run(load(mixtral, threads=999)), m.Loaded)[0]
     assert loaded.threads <= 2 * usable_threads()
     assert any("--threads 999" in notice for notice in loaded.notices)
+
+
+def test_threads_that_the_system_does_not_start_are_told(
+    mixtral: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pick_few(isa: IsaChoice, threads: int) -> Ops:
+        assert threads == 2
+        return pick(isa, 1)
+
+    wanted = of(run(load(mixtral, threads=2), generate()), m.Finished)[0]
+    monkeypatch.setattr("ebbtide.engine.runtime.pick", pick_few)
+    events = run(load(mixtral, threads=2), generate())
+    loaded = of(events, m.Loaded)[0]
+    assert loaded.threads == 1 and of(events, m.Finished)[0].token_ids == wanted.token_ids
+    (told,) = [notice for notice in loaded.notices if "threads" in notice]
+    assert told.startswith("Only 1 of 2 threads could be started") and "limit" in told
 
 
 @pytest.mark.parametrize("harm", ["cut", "stale"])

@@ -73,6 +73,7 @@ class Script(msgspec.Struct, frozen=True):
     fail_after_tokens: int = 0
     """The failure comes after so many tokens of the answer."""
     finish_reason: FinishReason = "stop"
+    """Of an answer that is not cut by its limit. `context`: no answer goes on behind its end."""
     ctx: int = 4096
     model_ctx: int = 0
     smallest_budget_bytes: int = 0
@@ -252,6 +253,8 @@ class FakeEngine:
             return
         prompt = request.text if request.text is not None else request.turns[-1].content
         words = split_words(self.script.answers.get(prompt, self.script.answer) or f"You said: {prompt}")
+        if request.ignore_end and self.script.finish_reason != "context":
+            words *= -(-request.max_tokens // len(words))
         limit = request.max_tokens or len(words)
         reason: FinishReason = self.script.finish_reason if limit >= len(words) else "length"
         said: list[str] = []

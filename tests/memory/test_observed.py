@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.engine.memory.cgroups import CgroupMemory, tightest_limit
+from ebbtide.engine.memory.cgroups import CgroupMemory, smallest_limit, tightest_limit
 from ebbtide.engine.memory.observed import Observed, observe, process_peak_bytes
 from tests.helpers.fake_system import FakeSystem
 
@@ -26,6 +26,21 @@ def test_limits_nest_and_the_tightest_counts(system: FakeSystem) -> None:
     system.v2("user", str(5 * GIB), 4 * GIB)
     system.v2("", "max", 6 * GIB)
     assert tightest_limit(system.proc) == CgroupMemory(5 * GIB, 4 * GIB)
+
+
+def test_the_smallest_limit_is_not_always_the_tightest(system: FakeSystem) -> None:
+    system.belongs("0::/user/app\n", "cgroup2")
+    system.v2("user/app", str(4 * GIB), GIB)
+    system.v2("user", str(5 * GIB), 4 * GIB)
+    system.v2("", "max", 6 * GIB)
+    assert smallest_limit(system.proc) == 4 * GIB
+
+
+@pytest.mark.parametrize("limit", ["max", "", "soon", str(2**63 - 4096)])
+def test_no_smallest_limit(system: FakeSystem, limit: str) -> None:
+    system.belongs("0::/a\n", "cgroup2")
+    system.v2("a", limit, GIB)
+    assert smallest_limit(system.proc) is None and smallest_limit(system.proc / "nothing") is None
 
 
 def test_version_1(system: FakeSystem) -> None:
@@ -97,3 +112,12 @@ def test_room_for_auto() -> None:
     assert boxed.budget_room_bytes == GIB - (384 << 20)
     assert Observed(cgroup=CgroupMemory(GIB, GIB)).budget_room_bytes == 0
     assert Observed().budget_room_bytes is None
+
+
+def test_what_is_free_is_more_than_the_room_for_auto() -> None:
+    cgroup = CgroupMemory(2 * GIB, GIB)
+    assert Observed(available_bytes=10 * GIB, total_bytes=16 * GIB).free_bytes == 10 * GIB
+    assert Observed(available_bytes=10 * GIB, total_bytes=16 * GIB, cgroup=cgroup).free_bytes == GIB
+    assert Observed(available_bytes=GIB // 2, total_bytes=16 * GIB, cgroup=cgroup).free_bytes == GIB // 2
+    assert Observed(cgroup=cgroup).free_bytes == GIB
+    assert Observed().free_bytes is None

@@ -131,6 +131,14 @@ def test_more_than_is_free_is_allowed_but_said() -> None:
     assert any("more than is free" in notice for notice in plan.notices)
 
 
+def test_what_auto_would_leave_to_others_is_free_too() -> None:
+    """As in a memory limit of one's own, of which a budget takes nearly all."""
+    plan = make_plan(NEEDS, exactly(900 * MIB), ctx=4096, available_bytes=500 * MIB, free_bytes=900 * MIB)
+    assert plan.notices == ()
+    plan = make_plan(NEEDS, exactly(900 * MIB), ctx=4096, available_bytes=500 * MIB, free_bytes=899 * MIB)
+    assert plan.notices == ("The budget of 900 MiB is more than is free now (899 MiB).",)
+
+
 def test_a_budget_of_more_memory_than_there_is_is_refused() -> None:
     whole = 2 * PLENTY
     with pytest.raises(FitError, match="more than the memory that is there") as refused:

@@ -35,6 +35,9 @@ class SmallPlace:
     def available_bytes(self) -> int:
         return 1 << 30
 
+    def free_bytes(self) -> int:
+        return 1 << 30
+
     def whole_bytes(self) -> int:
         return 0
 

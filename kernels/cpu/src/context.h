@@ -57,6 +57,8 @@ enum Status : int {
 
 }  // namespace eb
 
+// No exported function lets an exception out, for C has none: the pool alone calls what throws, when it starts its
+// threads, and catches it. Operations take no memory; what they need is in the workspace.
 #if defined(_WIN32)
 #define EB_API extern "C" __declspec(dllexport)
 #else

@@ -1,6 +1,7 @@
 #include "pool.h"
 
 #include <chrono>
+#include <exception>
 
 #if defined(__x86_64__) || defined(_M_X64)
 #include <immintrin.h>
@@ -40,7 +41,11 @@ constexpr uint64_t kTaskMask = 0xffffffffu;
 }  // namespace
 
 Pool::Pool(int threads, int spin_us) : spin_ns_(int64_t{1000} * spin_us) {
-  for (int worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+  try {
+    for (int worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+  } catch (const std::exception&) {
+    // A limit on threads or memory: those that run are whole, and they do all the work.
+  }
 }
 
 Pool::~Pool() {

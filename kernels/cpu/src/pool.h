@@ -21,11 +21,13 @@ class Pool {
  public:
   using Function = void (*)(void* argument, int task, int worker);
 
+  // Starts `threads` threads, the caller's counted; fewer where the system allows no more. Throws nothing.
   explicit Pool(int threads, int spin_us = 100);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
+  // How many there are.
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls function(argument, task, worker) for every task in [0, tasks); returns when all are done.
