@@ -46,7 +46,10 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     """Whether a token's next experts are read on a guess."""
     quality: str = "exact"
     kv: str = "bf16"
-    pack: Literal["ask", "yes", "no"] = "ask"
+    pack: Literal["ask", "yes", "no", "plain"] = "ask"
+    """Whether a pack is made where the budget needs one; `plain`: none is used, experts are paged from the
+    model file and converted at every read.
+    """
     retain_prefixes: bool = True
     device: str = "auto"
     """`auto`, `cpu` or `cuda:N`."""

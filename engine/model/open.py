@@ -56,6 +56,9 @@ class Place(Protocol):
     def whole_bytes(self) -> int: ...
 
 
+FROM_THE_FILE = "Experts are read from the model file and converted each time: slower than from a pack."
+
+
 class PackNeeded(FitError):
     """The budget would work with a pack, and none may be made."""
 
@@ -101,6 +104,8 @@ def open_model(command: Load, place: Place, progress: Progress) -> OpenModel:
     """Open `command.path` (a model or a pack), making a pack first where the budget needs one and it may be
     made.
 
+    With `pack` "plain" a pack is neither made nor used.
+
     Raises ModelError for the file, UsageError for budget or context, FitError when it does not fit,
     PackNeeded.
     """
@@ -114,6 +119,8 @@ def open_model(command: Load, place: Place, progress: Progress) -> OpenModel:
     model = _planned(plain, command, place)
     if not plain.spec.experts:
         return model
+    if command.pack == "plain":
+        return model if model.plan.is_whole else replace(model, notices=(*model.notices, FROM_THE_FILE))
     pack, why_not = _existing_pack(pack_path, file)
     if pack is None and command.pack == "yes":
         _make_pack(file, pack_path, plain.page_bytes, progress)

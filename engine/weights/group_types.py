@@ -1,29 +1,44 @@
 """Decoders of the GGUF types with one scale per 32 weights: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ebbtide.engine.weights.codes import F16, U8, Codes, Scales
 from ebbtide.kernels.layout import FORMATS
 
+_LOW, _TOP = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x8080808080808080)
+"""The low nibble, and the top bit, of each of eight bytes."""
+
+
+def _field(blocks: U8, at: int, type_name: str) -> NDArray[Any]:
+    """The value at byte `at` of every block; blocks u8[rows, blocks, bytes], contiguous -> [rows, blocks].
+
+    A view without alignment. numpy copies it many times faster than slices of a few bytes.
+    """
+    return np.ndarray(blocks.shape[:2], type_name, blocks, at, blocks.strides[:2])
+
 
 def f16_at(blocks: U8, at: int) -> F16:
     """The f16 at byte `at` of every block; `blocks` u8[rows, blocks, bytes] -> f16[rows, blocks]."""
-    return np.ascontiguousarray(blocks[:, :, at : at + 2]).view(np.float16)[:, :, 0]
+    return np.ascontiguousarray(_field(blocks, at, "<f2"))
 
 
 def _nibbles(blocks: U8, at: int) -> U8:
     """Codes u8[rows, groups, 32] of 16 bytes: low nibbles are weights 0-15, high nibbles 16-31."""
-    packed = blocks[:, :, at : at + 16]
-    out = np.empty((*blocks.shape[:2], 32), np.uint8)
-    np.bitwise_and(packed, 15, out=out[:, :, :16])
-    np.right_shift(packed, 4, out=out[:, :, 16:])
-    return out
+    out = np.empty((*blocks.shape[:2], 4), "<u8")
+    for half in (0, 1):
+        packed = _field(blocks, at + 8 * half, "<u8")
+        np.bitwise_and(packed, _LOW, out=out[:, :, half])
+        np.bitwise_and(packed >> np.uint64(4), _LOW, out=out[:, :, 2 + half])
+    return out.view(np.uint8)
 
 
 def _with_fifth_bit(codes: U8, blocks: U8, at: int) -> U8:
     """Add bit 4 of each code from the 32 bits at byte `at` (bit i = weight i)."""
-    bits = np.unpackbits(blocks[:, :, at : at + 4], axis=2, bitorder="little")
-    codes |= bits << 4
+    packed = np.ascontiguousarray(_field(blocks, at, "<u4")).view(np.uint8)
+    codes |= np.unpackbits(packed, bitorder="little").reshape(codes.shape) << np.uint8(4)
     return codes
 
 
@@ -75,5 +90,7 @@ def decode_q5_1(raw: U8, rows: int, cols: int) -> Codes:
 def decode_q8_0(raw: U8, rows: int, cols: int) -> Codes:
     """d f16, 32 signed bytes; the code is the byte + 128, which is the byte with its top bit flipped."""
     blocks = raw.reshape(rows, cols // 32, 34)
-    codes = np.bitwise_xor(blocks[:, :, 2:], np.uint8(128))
-    return Codes(FORMATS["Q8_0"], codes.reshape(rows, cols), Scales(f16_at(blocks, 0)))
+    codes = np.empty((*blocks.shape[:2], 4), "<u8")
+    for eight in range(4):
+        np.bitwise_xor(_field(blocks, 2 + 8 * eight, "<u8"), _TOP, out=codes[:, :, eight])
+    return Codes(FORMATS["Q8_0"], codes.view(np.uint8).reshape(rows, cols), Scales(f16_at(blocks, 0)))
