@@ -200,6 +200,8 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     page_bytes: int = 1
     ample_bytes: int = 0
     """What a budget of 100% holds beside those and `base_bytes`; a smaller one leaves it on disk."""
+    pack_s: float = 0.0
+    """Seconds in which a pack was made for this load; 0 = none was."""
     pack_below_bytes: int = 0
     """A smaller budget needs a pack, and none is there. 0 = no budget does."""
     most_budget_bytes: int = 0

@@ -63,6 +63,8 @@ class Runtime:
     """Prefill chunks end at multiples of it."""
     pack_below_bytes: int = 0
     """See `OpenModel.pack_below_bytes`."""
+    pack_s: float = 0.0
+    """See `OpenModel.pack_s`."""
 
     @classmethod
     def load(cls, command: m.Load, progress: Progress) -> "Runtime":
@@ -166,6 +168,7 @@ class Runtime:
             ample_bytes=self.plan.ample_bytes,
             most_budget_bytes=self.room.whole_bytes(),
             pack_below_bytes=self.pack_below_bytes,
+            pack_s=self.pack_s,
             pack_bytes=self.source.file.size_bytes if self.pack_below_bytes else 0,
             width=self.fast.width,
             planes=self.fast.planes,
@@ -312,6 +315,7 @@ def _build(
         load_s=time.perf_counter() - began,
         chunk_tokens=model.chunk_tokens,
         pack_below_bytes=model.pack_below_bytes,
+        pack_s=model.pack_s,
     )
 
 

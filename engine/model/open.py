@@ -79,6 +79,8 @@ class OpenModel:
     """A smaller budget would need a pack, which is not there; 0 = none would."""
     width: int = 0
     """Planes of each expert that are used; 0 = all."""
+    pack_s: float = 0.0
+    """Seconds in which its pack was made; 0 = it was there, or there is none."""
 
     @property
     def spec(self) -> ModelSpec:
@@ -122,12 +124,14 @@ def open_model(command: Load, place: Place, progress: Progress) -> OpenModel:
     if command.pack == "plain":
         return model if model.plan.is_whole else replace(model, notices=(*model.notices, FROM_THE_FILE))
     pack, why_not = _existing_pack(pack_path, file)
+    began, pack_s = time.perf_counter(), 0.0
     if pack is None and command.pack == "yes":
         _make_pack(file, pack_path, plain.page_bytes, progress)
         pack = open_pack(pack_path, disposable=True)
+        pack_s = time.perf_counter() - began
     if pack is not None:
         plain.close()
-        return _planned(pack, command, place)
+        return replace(_planned(pack, command, place), pack_s=pack_s)
     if model.plan.expert_bytes <= place.host_bytes:
         return model
     if not model.plan.is_whole:

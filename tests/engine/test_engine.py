@@ -223,6 +223,24 @@ def test_a_small_budget_without_a_pack_is_refused_with_the_size(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_experts_may_be_paged_from_the_model_file_itself(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", experts=8, d_model=128, expert_d_ff=128, d_ff=128)
+    plain = run(load(path, budget="20%", pack="plain"), generate())
+    assert list(tmp_path.iterdir()) == [path]
+    (loaded,) = of(plain, m.Loaded)
+    assert any("from the model file" in notice for notice in loaded.notices) and loaded.pack_s == 0
+    packed = run(load(path, budget="20%", pack="yes"), generate())
+    again = run(load(path, budget="20%", pack="yes"))
+    assert of(packed, m.Loaded)[0].pack_s > 0 == of(again, m.Loaded)[0].pack_s
+    with_pack, without = (of(events, m.Finished)[0] for events in (packed, plain))
+    assert without.token_ids == with_pack.token_ids
+    assert with_pack.memory.expert_hit_rate == without.memory.expert_hit_rate < 1
+    beside = of(run(load(path, budget="20%", pack="plain")), m.Loaded)[0]
+    assert any("from the model file" in notice for notice in beside.notices), "a pack that is there is not used"
+    whole = of(run(load(path, budget="100%", pack="plain")), m.Loaded)[0]
+    assert not any("from the model file" in notice for notice in whole.notices)
+
+
 def test_what_a_budget_will_need_is_said_before_it_is_asked_for(tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "m.gguf", "mixtral", experts=8, d_model=128, expert_d_ff=128, d_ff=128)
     whole = of(run(load(path, budget="100%", pack="no")), m.Loaded)[0]
