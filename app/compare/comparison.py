@@ -18,13 +18,13 @@ from ebbtide.app.compare.least_limit import killed, too_small
 from ebbtide.app.compare.limits import PROCESS_BYTES, Limits, inside, memory_limits
 from ebbtide.app.compare.race import Race
 from ebbtide.app.compare.read_ahead import read_ahead_bytes
-from ebbtide.app.compare.result import ebbtide_object, llama_object, prompt_tokens, ratios
-from ebbtide.app.compare.sample import DECODE, Samples
-from ebbtide.app.compare.statistics import STEADY, unsteadiness
+from ebbtide.app.compare.result import ebbtide_object, llama_object, prompt_tokens, ratios, speeds
+from ebbtide.app.compare.sample import Samples
 from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.memory_cgroup import drop_caches
 from ebbtide.app.session import PackNeededError, Session
+from ebbtide.app.steadiness import steadiness_notes
 from ebbtide.engine.client import ENGINE_COMMAND
 from ebbtide.engine.errors import EngineDied, FitError, UsageError
 from ebbtide.engine.messages import Load, Loaded
@@ -137,16 +137,8 @@ class Comparison:
             yield "The two models do not fit into memory together: each was loaded anew for its turn."
         if self._load.device != "cpu":
             yield f"ebbtide was allowed a card (--device {self._load.device}); llama.cpp was not."
-        unsteady = unsteadiness(
-            [sample.decode_tok_s if measure == DECODE else sample.prefill_tok_s for sample in group]
-            for side in samples
-            for measure, group in side.items()
-        )
-        if unsteady > STEADY:
-            yield (
-                f"Runs of the same kind differ by up to {unsteady:.1f} times: something else keeps this "
-                "machine busy, and the figures of neither are what it can do."
-            )
+        for who, side in zip(("ebbtide", "llama.cpp"), samples, strict=True):
+            yield from steadiness_notes(speeds(side), who)
         for measure, counts in prompt_tokens(*samples).items():
             if len(set(counts.values())) > 1:
                 yield f"The prompt of {measure} has different tokens for both: {counts}."

@@ -305,9 +305,24 @@ def test_bad_input_is_2(race: Race, arguments: list[str]) -> None:
     assert race("ok", *arguments).code == 2
 
 
-def test_a_busy_machine_is_told(race: Race) -> None:
-    assert "keeps this machine busy" in race("unsteady").out
-    assert "keeps this machine busy" not in race("ok").out
+def test_runs_that_differ_are_told_of_whom_they_are(race: Race) -> None:
+    """What was seen: why is not known."""
+    notes = json.loads(race("unsteady", "--json").out)["notes"]
+    assert [note.split(" differ by up to ")[0] for note in notes] == ["Runs of prefill 16 of llama.cpp"]
+    assert notes[0].endswith(" times: its figures are uncertain.")
+    assert "differ by up to" in race("unsteady").out and "differ by" not in race("ok").out
+    ours = json.loads(race("ok", "--json", script=Script(slows_down=True)).out)["notes"]
+    assert [note.split(" differ by")[0] for note in ours] == ["Runs of decode of ebbtide"]
+
+
+@pytest.mark.parametrize(("runs", "kind"), [(1, "least_to_most"), (5, "least_to_most"), (6, "95%")])
+def test_few_pairs_have_no_interval(race: Race, runs: int, kind: str) -> None:
+    result = json.loads(race("ok", "--runs", str(runs), "--json").out)
+    assert result["interval_kind"] == kind and len(result["decode_ratio_interval"]) == 2
+    for flags in ([], ["--markdown"]):
+        out = race("ok", "--runs", str(runs), *flags).out
+        assert ("ratio (least to most)" in out) == ("--runs 6 or more" in out) == (kind != "95%")
+        assert ("ratio (95 % interval)" in out) == (kind == "95%")
 
 
 def test_an_answer_that_the_model_would_end_goes_on(race: Race, tmp_path: Path) -> None:
