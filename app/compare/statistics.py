@@ -43,4 +43,4 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
 
 def _misses(count: int, left_out: int) -> float:
     """How likely it is that at most `left_out` of `count` values lie above the median, or so few below it."""
-    return 2 * sum(comb(count, number) for number in range(left_out + 1)) / 2**count
+    return 2 * sum(comb(count, number) for number in range(left_out + 1)) / (1 << count)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -281,6 +282,19 @@ def test_with_a_limit_the_read_ahead_is_told(
         told = [line for line in out.splitlines() if "reads ahead" in line]
         assert len(told) == (limit and read_ahead is not None)
         assert all(("128 KiB" if read_ahead else " 0 B") in line and "mmap" in line for line in told)
+
+
+@pytest.mark.parametrize("typed", ["600MB", "572.5 MiB", "1G"])
+def test_the_limit_is_repeated_as_it_was_typed(race: Race, limited: Callable[..., None], typed: str) -> None:
+    limited()
+    command = json.loads(race("ok", "--json", "--memory-limit", typed).out)["command"]
+    assert shlex.split(command)[-2:] == ["--memory-limit", typed]
+
+
+def test_a_peak_above_the_limit_is_explained(race: Race, limited: Callable[..., None]) -> None:
+    limited()
+    told = "Peak memory is all that a process had resident"
+    assert told in race("ok", "--memory-limit", "2GB").out and told not in race("ok").out
 
 
 def test_without_llama_cpp_nothing_runs(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ebbtide.app.compare.contenders import LlamaCpp
 from ebbtide.app.compare.llama_process import LlamaFailed
+from ebbtide.app.compare.llama_worker import features_of
 from ebbtide.app.compare.race import Race
 from ebbtide.app.compare.rows import figure
 from ebbtide.app.compare.sample import DECODE, Prompt, Sample
@@ -126,6 +127,19 @@ def test_a_kill_by_the_limit_is_told_as_such() -> None:
         "was killed: it needed more memory than the limit",
         "was killed by SIGKILL",
     ]
+
+
+@pytest.mark.parametrize(
+    ("information", "features"),
+    [
+        ("CPU : SSE3 = 1 | AVX = 0 | REPACK = 1 | ", ["SSE3", "REPACK"]),
+        ("CUDA : ARCHS = 500,610 | USE_GRAPHS = 1 | CPU : AVX2 = 1 | ", ["USE_GRAPHS", "AVX2"]),
+        ("", []),
+    ],
+)
+def test_what_llama_cpp_was_built_with(information: str, features: list[str]) -> None:
+    """The name of a backend is no part of a feature's."""
+    assert features_of(information) == features
 
 
 def test_the_command_for_another_terminal() -> None:
