@@ -18,6 +18,7 @@ from ebbtide.app.options import EngineFlags, bench_options, model_argument
 from ebbtide.app.session import Session
 from ebbtide.app.steadiness import steadiness_notes
 from ebbtide.app.stream_rate import measure_stream_rate
+from ebbtide.app.ticking import ticking
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Loaded
 from ebbtide.engine.processors import cpu_name
@@ -115,8 +116,8 @@ def machine_object(loaded: Loaded) -> dict[str, Any]:
 def measure(session: Session, prefill: list[int], decode: int, runs: int) -> dict[str, Any]:
     """The figures of the result."""
     kinds = [Kind(FIRST_TOKEN_PROMPT, decode), *(Kind(count, 1) for count in prefill)]
-    with ProgressPrinter() as progress:
-        answers, *prompts = Rounds(session).run(kinds, runs, progress.update)
+    with ProgressPrinter() as progress, ticking(progress.update) as update:
+        answers, *prompts = Rounds(session).run(kinds, runs, update)
     last = (prompts or [answers])[-1][-1]
     decoded = [answer.timings.decode_tok_s for answer in answers]
     read = {

@@ -25,6 +25,7 @@ from ebbtide.app.context import AppContext
 from ebbtide.app.memory_cgroup import drop_caches
 from ebbtide.app.session import PackNeededError, Session
 from ebbtide.app.steadiness import steadiness_notes
+from ebbtide.app.ticking import ticking
 from ebbtide.engine.client import ENGINE_COMMAND
 from ebbtide.engine.errors import EngineDied, FitError, UsageError
 from ebbtide.engine.messages import Load, Loaded
@@ -99,9 +100,9 @@ class Comparison:
             stack.callback(theirs.rest)
             if not together:
                 ours.rest()
-            with ProgressPrinter() as progress:
+            with ProgressPrinter() as progress, ticking(progress.update) as update:
                 race = Race(ours, theirs, prompts, self._runs, together=together)
-                samples = race.run(progress.update)
+                samples = race.run(update)
             return self._result(ours, theirs, samples, machine, limits, together)
 
     def _result(

@@ -118,6 +118,15 @@ def test_one_resident_at_a_time() -> None:
     assert log == [step.format(name) for name in "abba" for step in turn]
 
 
+def test_every_request_is_progress() -> None:
+    told: list[tuple[int, int]] = []
+    log: list[str] = []
+    prompts = [Prompt(measure, "", 1) for measure in (DECODE, "16")]
+    race = Race(Told("a", log), Told("b", log), prompts, 3, together=True)  # type: ignore[arg-type]
+    race.run(lambda stage, done, total: told.append((done, total)))
+    assert told == [(done, 12) for done in range(13)]
+
+
 def test_a_kill_by_the_limit_is_told_as_such() -> None:
     kills = iter([1, 1])
     llama = LlamaCpp("m.gguf", 1, 256, ["llama"], kills=lambda: next(kills))

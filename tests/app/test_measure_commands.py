@@ -168,7 +168,7 @@ def test_bench_says_how_far_it_is(cli: Cli, model: str, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("ebbtide.app.console.ProgressPrinter.update", update)
     assert cli("bench", model, "--prefill", "16,64", "--runs", "2").code == 0
-    assert told == [("measuring", done, 9) for done in range(10)]
+    assert [*dict.fromkeys(told)] == [("measuring", done, 9) for done in range(10)]
 
 
 def test_bench_prompts_differ_from_their_first_word_on() -> None:
