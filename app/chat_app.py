@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from textual.events import Event, InputEvent, MouseMove, Paste
 from textual.theme import Theme
 
 from ebbtide.app.chat_session import ChatSession
@@ -39,6 +40,12 @@ class ChatApp(TerminalApp):
 
     def on_unmount(self) -> None:
         self.session.close()
+
+    async def on_event(self, event: Event) -> None:
+        """Whatever a person does, on any screen, may change what the chat shows."""
+        if isinstance(event, (InputEvent, Paste)) and not isinstance(event, MouseMove):
+            self._chat.wake()
+        await super().on_event(event)
 
     def _theme_changed(self, theme: Theme) -> None:
         """Chosen in the app: it holds for the next start too."""

@@ -17,7 +17,7 @@ from ebbtide.app.signals import EXIT_TERMINATED
 
 GRACE_S = 5.0
 """The application may take this long to end in order; then the process is ended."""
-LOOK_S = 0.5
+LOOK_S = 2.0
 STREAMS = (0, 1, 2)
 
 

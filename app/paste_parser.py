@@ -46,6 +46,11 @@ class PasteParser(XTermParser):
             else:
                 rest = yield from self._paste(rest)
 
+    @property
+    def awaits_more(self) -> bool:
+        """What has come may be the beginning of a longer key: `tick` says when it is not."""
+        return bool(self._held) or self._timeout_time is not None
+
     def tick(self) -> Iterable[Message]:
         """Called when nothing has come for a while."""
         if self._held and time.monotonic() - self._held_at >= ESCAPE_DELAY:

@@ -4,16 +4,12 @@ import termios
 from contextlib import suppress
 from typing import Any
 
-from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 
 from ebbtide.app.first_frame import ENTER, take_over
+from ebbtide.app.input_thread import Alarm, read_input
 from ebbtide.app.paste_parser import PasteParser
 from ebbtide.app.screen_stream import screen_stream
-
-# The driver makes its parser by this name, and has no other door for one.
-vars(linux_driver)["XTermParser"] = PasteParser
-
 
 HIDE_CURSOR, TELL_FOCUS = "\x1b[?25l", "\x1b[?1004h"
 
@@ -27,6 +23,7 @@ class TakingOver(LinuxDriver):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.exit_event: Alarm = Alarm()
         stream = screen_stream()
         if stream is not None:
             self._file = stream
@@ -59,7 +56,7 @@ class TakingOver(LinuxDriver):
     def _run_input_thread(self) -> None:
         """A terminal that has hung up cannot be read; somebody else looks after that (`lost_terminal`)."""
         with suppress(OSError):
-            self.run_input_thread()
+            read_input(self.fileno, PasteParser(self._debug), self.exit_event, self.process_message)
 
     def write(self, data: str) -> None:
         """To switch to the alternate screen would clear it, if it is shown already."""

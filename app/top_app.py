@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
@@ -17,9 +18,7 @@ from ebbtide.engine.errors import EngineDied
 from ebbtide.engine.frames import Frame
 
 WAKE_S = 0.5
-
-
-SEARCH_S = 0.5
+SEARCH_S = 1.0
 """After an engine's end, another one is looked for so often."""
 
 
@@ -54,6 +53,7 @@ class TopApp(TerminalApp):
         self._viewer, self._folder = viewer, folder
         self._app = app_of(viewer.pid)
         self._over = threading.Event()
+        self._last: Frame | None = None
 
     def on_mount(self) -> None:
         screen = MemoryScreen(self.feed, period_s(), None, way_out="q quits")
@@ -71,8 +71,13 @@ class TopApp(TerminalApp):
                 self.post_message(Arrived(None))
                 self._attach_again()
                 continue
-            if frame is not None:
+            if frame is not None and self._is_news(frame):
                 self.post_message(Arrived(frame))
+
+    def _is_news(self, frame: Frame) -> bool:
+        """Whether it tells more than that time has passed."""
+        before, self._last = self._last, msgspec.structs.replace(frame, at=0.0)
+        return before != self._last
 
     def _attach_again(self) -> None:
         """Wait until there is another engine, or until the screen is closed."""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from textual.screen import Screen
-from textual.timer import Timer
 
 from ebbtide.app.panel.feed import PanelFeed
+from ebbtide.app.panel.pace import panel_beat
 from ebbtide.app.panel.side import SidePanel
 from ebbtide.app.remote import is_remote
 from ebbtide.engine.client import ClientEvent
@@ -38,7 +38,7 @@ class PanelControl:
         self.form = Form.OFF
         self._send = send
         self._period_s = period_s() if period is None else period
-        self._timer: Timer | None = None
+        self._beat = panel_beat(self.side.tick, self._period_s)
 
     def take(self, event: ClientEvent) -> None:
         """Every event of the engine goes through here."""
@@ -59,14 +59,13 @@ class PanelControl:
         self.form = Form.SIDE
         self.side.open()
         self._send(Watch(self._period_s))
-        self._timer = screen.set_interval(self._period_s, self.side.tick)
+        self._beat.start(screen)
+        self.feed.on_change = self._beat.wake
         screen.call_after_refresh(self.side.update)
 
     def _hide_side(self) -> None:
         self.side.display = False
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer = None
+        self._beat.stop()
 
     def _show_full(self, screen: Screen[None]) -> None:
         from ebbtide.app.panel.screen import MemoryScreen  # after the first paint

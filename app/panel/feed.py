@@ -5,6 +5,7 @@ It keeps up while the panel is hidden (that costs nothing), so that opening it s
 
 import time
 from collections import deque
+from collections.abc import Callable
 
 from ebbtide.app.panel.traces import Recorder, Traces
 from ebbtide.engine.client import ClientEvent, Died
@@ -25,6 +26,10 @@ from ebbtide.engine.messages import (
 DECISIONS_KEPT = 200
 
 
+def _nobody() -> None:
+    pass
+
+
 class PanelFeed:
     """Fed with every event of one engine, on the application's own thread."""
 
@@ -42,12 +47,14 @@ class PanelFeed:
         self.loading = False
         self.version = 0
         """Changes with every event that may change what is drawn."""
+        self.on_change: Callable[[], None] = _nobody
+        """Called with each change of it, for whoever shows it now."""
         self._finished: Finished | None = None
         self._recorder = Recorder()
 
     def take(self, event: ClientEvent, now: float | None = None) -> None:
         """Take an event; `now` in seconds of the monotonic clock."""
-        self.version += 1
+        self._changed()
         match event:
             case Loaded():
                 self._begin(event)
@@ -85,7 +92,7 @@ class PanelFeed:
         """The engine is there no more, and none of its experts is in memory."""
         self.alive = self.loading = False
         self.residency = None
-        self.version += 1
+        self._changed()
 
     def attached(self, pid: int) -> None:
         """A viewer looks at another engine now, which has said nothing yet."""
@@ -108,7 +115,12 @@ class PanelFeed:
         if last is not None and last in fresh:
             fresh = fresh[fresh.index(last) + 1 :]
         self.decisions.extend(fresh)
-        self.version += bool(fresh)
+        if fresh:
+            self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self.on_change()
 
     def traces(self, now: float | None = None) -> Traces:
         """The last minute."""

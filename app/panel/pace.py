@@ -1,15 +1,25 @@
 """When to draw: an unchanged feed costs nothing, and the minute moves on once a second."""
 
 import time
+from collections.abc import Callable
 
 from textual.geometry import Size
 from textual.widget import Widget
 
+from ebbtide.app.beat import Beat
 from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.sparks import Sparks
 from ebbtide.app.panel.tiles import Tiles
+
+REST_S = 1.0
+"""The lines of the past minute move on so often."""
+
+
+def panel_beat(tick: Callable[[], None], period_s: float) -> Beat:
+    """Looks after `period_s` at what has come; else only for the past minute."""
+    return Beat(tick, period_s, awake_s=period_s, rest_s=REST_S)
 
 
 def update_parts(root: Widget) -> None:

@@ -18,11 +18,12 @@ from ebbtide.app.panel.grid import Place, fit
 from ebbtide.app.panel.help_text import panel_help
 from ebbtide.app.panel.inks import INK_CLASSES, Inked
 from ebbtide.app.panel.memory_bars import MemoryBars
-from ebbtide.app.panel.pace import Pace, update_parts
+from ebbtide.app.panel.pace import Pace, panel_beat, update_parts
 from ebbtide.app.panel.rule import Rule
 from ebbtide.app.panel.sparks import Sparks
 from ebbtide.app.panel.title import map_remark, map_words, model_words, pulse
 from ebbtide.app.panel.uses_map import UsesMap
+from ebbtide.app.widgets.resting_input import RestingInput
 from ebbtide.engine.messages import Command, Evict, Pin
 
 
@@ -74,6 +75,7 @@ class MemoryScreen(Inked, Screen[None]):
         self._uses = UsesMap(feed, self._map)
         self._map.place = Place(0, 0)
         self._pace = Pace(feed, self._map)
+        self._beat = panel_beat(self._tick, period_s)
 
     def compose(self) -> ComposeResult:
         feed = self._feed
@@ -90,12 +92,16 @@ class MemoryScreen(Inked, Screen[None]):
                 yield Histogram(feed)
                 yield Inspector(feed, lambda: self._map.place, keys=self._send is not None)
         yield Rule(self._events_title, lambda: "[space] pause · [/] filter · [j]son", "events")
-        yield Input(placeholder="words that events must have", id="filter", compact=True)
+        yield RestingInput(placeholder="words that events must have", id="filter", compact=True)
         yield self._log
 
     def on_mount(self) -> None:
         self.query_one("#filter").display = False
-        self.set_interval(self._period_s, self._tick)
+        self._beat.start(self)
+        self._feed.on_change = self._beat.wake
+
+    def on_resize(self) -> None:
+        self._beat.wake()  # what stands above the map depends on its size
 
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False

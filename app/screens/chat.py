@@ -29,8 +29,8 @@ from ebbtide.app.phase import Phase
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.changes import Changes
 from ebbtide.app.screens.double_press import DOUBLE_KEY_S, DoublePress
-from ebbtide.app.screens.drawing import Drawing, draw_every_s
-from ebbtide.app.screens.elsewhere import LOOK_S, Elsewhere
+from ebbtide.app.screens.drawing import Drawing
+from ebbtide.app.screens.elsewhere import Elsewhere
 from ebbtide.app.screens.engine_events import EngineEvent, EngineEvents
 from ebbtide.app.screens.leaving import RETRY_S, Leaving
 from ebbtide.app.screens.questions import Questions
@@ -132,8 +132,8 @@ class ChatScreen(SelectingScreen):
             self.app.animation_level = "none"
             self.prompt.cursor_blink = False
         self.prompt.focus()
-        self.set_interval(draw_every_s(), self._drawing.draw)
-        self.set_interval(LOOK_S, self.elsewhere.look)
+        self._drawing.start()
+        self.elsewhere.start()
         self.set_interval(RETRY_S, self.leaving.retry)
         self.watch(self.query_one(StatusLine), "status", self._show_life, init=False)
         # After the first paint: neither the engine nor the store may delay it.
@@ -175,9 +175,19 @@ class ChatScreen(SelectingScreen):
         self.did_something_else()
 
     async def on_screen_resume(self) -> None:
+        self.wake()
         await self._drawing.shown_again()
         if self._unseen_hint is not None:
             self.hint(*self._unseen_hint)
+
+    def wake(self) -> None:
+        """Something happens that may be seen: look often for a while (`Drawing`)."""
+        self._drawing.wake()
+
+    @property
+    def rests(self) -> bool:
+        """Nothing happens, and nothing is looked for."""
+        return self._drawing.rests
 
     # --- talking with the person
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide.app.beat import Beat
 from ebbtide.app.remote import is_remote
 from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.more_below import MoreBelow
@@ -29,6 +30,10 @@ TYPING_S = 0.3
 """So long after a key another one is expected; a redraw that is due waits for it."""
 HIDDEN_S = 2.0
 """Behind a screen that hides this one, what comes is taken in so often: then coming back takes no time."""
+AWAKE_S = 2.0
+"""So long after anything has happened it is drawn often: no redraw is put off for longer."""
+REST_S = 3.0
+"""So often it is drawn while nothing happens, for what nobody has told of."""
 
 
 def draw_every_s() -> float:
@@ -37,7 +42,7 @@ def draw_every_s() -> float:
 
 
 class Drawing:
-    """Works for one ChatScreen, which calls `draw` every `draw_every_s()`."""
+    """Works for one ChatScreen, which calls `start` once, and `wake` whenever something happens."""
 
     def __init__(self, screen: "ChatScreen") -> None:
         self._screen = screen
@@ -47,9 +52,23 @@ class Drawing:
         self._is_drawing = False
         self._typed_at = float("-inf")
         self._told_trouble = ""
+        self._beat = Beat(self.draw, draw_every_s(), awake_s=AWAKE_S, rest_s=REST_S)
+
+    @property
+    def rests(self) -> bool:
+        """Nothing happens, and it is drawn rarely."""
+        return self._beat.rests
+
+    def start(self) -> None:
+        self._beat.start(self._screen)
+
+    def wake(self) -> None:
+        """Something has come, or somebody does something: draw often, `draw_every_s()` apart, for a while."""
+        self._beat.wake()
 
     async def draw(self) -> None:
         """Bring the screen up to date; widgets redraw only what has changed."""
+        self._screen.elsewhere.mind()
         if self._is_hidden:
             await self._draw_hidden()
             return

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from textual.timer import Timer
+
 from ebbtide.app.conversation import Message
 from ebbtide.app.store import UnknownChat, UnknownMessage
 
@@ -14,10 +16,19 @@ WAITS = "Your question waits for the answer in the other window; Enter sends it 
 
 
 class Elsewhere:
-    """Works for one ChatScreen, which calls `look` every LOOK_S."""
+    """Works for one ChatScreen, which calls `start` once, and `mind` when the chat may be another one."""
 
     def __init__(self, screen: "ChatScreen") -> None:
         self._screen = screen
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        self._timer = self._screen.set_interval(LOOK_S, self.look, pause=True)
+
+    def mind(self) -> None:
+        """Look from now on, if there is such an answer."""
+        if self._timer is not None and self.answer is not None:
+            self._timer.resume()
 
     @property
     def answer(self) -> Message | None:
@@ -30,6 +41,8 @@ class Elsewhere:
         answer = self.answer
         if answer is not None:
             await self._screen.guarded(self._follow(answer))
+        elif self._timer is not None:
+            self._timer.pause()
 
     async def _follow(self, answer: Message) -> None:
         screen, before = self._screen, answer.text
@@ -40,6 +53,7 @@ class Elsewhere:
             return
         if answer.is_growing and answer.text == before:
             return
+        screen.wake()
         await screen.turns.grown(answer)
         if answer.cut_off:
             screen.questions.hold_queue()

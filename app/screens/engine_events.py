@@ -46,6 +46,7 @@ class EngineEvents:
 
     async def take_fetcher(self, event: ClientEvent) -> None:
         """Take an event of the background job that makes the model file."""
+        self._screen.wake()
         self._session.handle_fetcher(event)
         if self._session.phase is Phase.FAILED:
             await self.answer_ended(in_chat(describe_error(self._session)), "error", passing=True)
@@ -58,6 +59,7 @@ class EngineEvents:
         leaf = self._session.conversation.leaf
         if not self._session.handle(event):
             return
+        screen.wake()
         match event:
             case Finished():
                 await self._finished(event)

@@ -59,3 +59,4 @@ class Leaving:
         store = self._screen.session.keeper.store
         if store.unsaved:
             await asyncio.to_thread(store.retry)
+            self._screen.wake()

@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from ebbtide.app.safe_text import safe_line, visible
 from ebbtide.app.screens.over_chat import leave_prompt_in_view
+from ebbtide.app.widgets.resting_input import RestingInput
 
 MOST_SHOWN = 200
 MARK = "▸ "
@@ -47,7 +48,7 @@ def narrowing(choices: Sequence[Choice]) -> Find:
     return find
 
 
-class SafeInput(Input):
+class SafeInput(RestingInput):
     """A line in which pasted control characters do not arrive."""
 
     def _on_paste(self, event: Paste) -> None:

@@ -7,12 +7,12 @@ from typing import ClassVar, Literal, Protocol
 
 from textual import events
 from textual.message import Message
-from textual.widgets import TextArea
 
 from ebbtide.app.greeting import PLACEHOLDER
 from ebbtide.app.pastes import Pastes
 from ebbtide.app.quotes import is_open_quote, without_quotes
 from ebbtide.app.safe_text import safe
+from ebbtide.app.widgets.resting_area import RestingArea
 
 LAST_UNDO_S = 1.0
 """So soon after something was undone, Ctrl+Z is meant to undo too."""
@@ -51,7 +51,7 @@ class Completer(Protocol):
         ...
 
 
-class Prompt(TextArea):
+class Prompt(RestingArea):
     """Posts what the person wants; knows nothing of the chat."""
 
     ACTIONS: ClassVar[dict[str, str]] = {

@@ -59,7 +59,6 @@ class PromptArea(Vertical):
 
     def on_mount(self) -> None:
         self.prompt.completer = self
-        self.set_interval(SAVE_DRAFT_S, self.save_draft)
 
     @property
     def prompt(self) -> Prompt:
@@ -68,7 +67,9 @@ class PromptArea(Vertical):
     # --- completions and cost
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        self._unsaved = True
+        if not self._unsaved:
+            self._unsaved = True
+            self.set_timer(SAVE_DRAFT_S, self.save_draft)
         self._complete()
         self._show_cost()
 

@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual import events
 from textual._xterm_parser import XTermParser
-from textual.drivers import linux_driver
 from textual.message import Message
 
 from ebbtide.app.paste_parser import MORE_FOLLOWS, PasteParser
-from ebbtide.app.take_over import TakingOver
 
 KEYS = [
     "a",
@@ -72,11 +70,6 @@ def test_a_paste_cut_at_its_escape_is_still_one_paste() -> None:
     text = "x" * MORE_FOLLOWS
     messages = told(PasteParser(), [text + "\x1b", "[200~one", "two\x1b", "[201~"])
     assert messages[-1] == "paste 'onetwo'" and len(messages) == MORE_FOLLOWS + 1
-
-
-def test_the_driver_uses_it() -> None:
-    assert issubclass(TakingOver, linux_driver.LinuxDriver)
-    assert vars(linux_driver)["XTermParser"] is PasteParser
 
 
 def test_alt_with_enter_is_a_key_of_its_own() -> None:

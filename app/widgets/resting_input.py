@@ -1,0 +1,21 @@
+"""A line whose cursor stops blinking, and stays in view, when nobody types."""
+
+from textual.widgets import Input
+
+from ebbtide.app.widgets.resting_area import BLINKS
+
+
+class RestingInput(Input):
+    """One line; see `RestingArea`. Textual has another method for it here."""
+
+    _changes_left = BLINKS
+
+    def _restart_blink(self) -> None:
+        self._changes_left = BLINKS
+        super()._restart_blink()
+
+    def _toggle_cursor(self) -> None:
+        super()._toggle_cursor()
+        self._changes_left -= 1
+        if self._changes_left <= 0:
+            self._pause_blink(visible=True)
