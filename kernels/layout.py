@@ -115,6 +115,7 @@ FORMATS: dict[str, MatrixFormat] = {
         MatrixFormat("Q5_0", 5, 16, ScaleKind.HALF),
         MatrixFormat("Q5_1", 5, 0, ScaleKind.HALF_MIN),
         MatrixFormat("Q8_0", 8, 128, ScaleKind.HALF),
+        MatrixFormat("Q3_K", 3, 4, ScaleKind.K8),
         MatrixFormat("Q4_K", 4, 0, ScaleKind.K6),
         MatrixFormat("Q5_K", 5, 0, ScaleKind.K6),
         MatrixFormat("Q6_K", 6, 32, ScaleKind.K8),

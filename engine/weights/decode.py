@@ -26,6 +26,7 @@ TYPES: dict[str, TensorType] = {
     "Q8_0": TensorType(32, 34, group_types.decode_q8_0),
     "IQ4_NL": TensorType(32, 18, group_types.decode_iq4_nl),
     "MXFP4": TensorType(32, 17, group_types.decode_mxfp4),
+    "Q3_K": TensorType(256, 110, super_types.decode_q3_k),
     "Q4_K": TensorType(256, 144, super_types.decode_q4_k),
     "Q5_K": TensorType(256, 176, super_types.decode_q5_k),
     "Q6_K": TensorType(256, 210, super_types.decode_q6_k),

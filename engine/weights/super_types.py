@@ -1,4 +1,4 @@
-"""Decoders of the GGUF types with super-blocks of 256 weights: Q4_K, Q5_K, Q6_K."""
+"""Decoders of the GGUF types with super-blocks of 256 weights: Q3_K, Q4_K, Q5_K, Q6_K."""
 
 import numpy as np
 
@@ -29,6 +29,35 @@ def _low_nibbles(packed: U8) -> U8:
 def _scales_of(blocks: U8) -> Scales:
     scales, minimums = _six_bit_scales(blocks[:, :, 4:16])
     return Scales(f16_at(blocks, 0), f16_at(blocks, 2), scales, minimums)
+
+
+def _signed_six_bit_scales(packed: U8) -> U8:
+    """The bits of i8[rows, supers * 16] from the 12 bytes of Q3_K, which hold 32 more.
+
+    Byte j of the first eight: the low nibbles of sub-scales j and, above it, j + 8. Byte j of the last four:
+    the top two bits of sub-scales j, j + 4, j + 8 and j + 12.
+    """
+    low = (packed[:, :, None, :8] >> np.array([0, 4], np.uint8)[:, None]) & np.uint8(15)
+    top = (packed[:, :, None, 8:] >> np.array([0, 2, 4, 6], np.uint8)[:, None]) & np.uint8(3)
+    rows = packed.shape[0]
+    return (low.reshape(rows, -1) | (top.reshape(rows, -1) << np.uint8(4))) - np.uint8(32)
+
+
+def decode_q3_k(raw: U8, rows: int, cols: int) -> Codes:
+    """32 bytes of high bits, 64 bytes of 2 low bits (in two halves of 128 weights), 12 bytes of sub-scales,
+    d f16.
+
+    Bit g of high-bit byte i belongs to weight i of group g. Where it is not set, ggml takes 4 off the low
+    bits: the code is then those bits alone, and 4 stands for zero.
+    """
+    blocks = raw.reshape(rows, cols // 256, 110)
+    low = blocks[:, :, 32:96].reshape(rows, -1, 2, 1, 32)
+    shift = np.array([0, 2, 4, 6], np.uint8)[:, None]
+    codes = ((low >> shift) & np.uint8(3)).reshape(rows, -1, 8, 32)
+    bit = np.arange(8, dtype=np.uint8)[:, None]
+    codes |= ((blocks[:, :, None, :32] >> bit) & np.uint8(1)) << np.uint8(2)
+    scales = Scales(f16_at(blocks, 108), sc=_signed_six_bit_scales(blocks[:, :, 96:108]))
+    return Codes(FORMATS["Q3_K"], codes.reshape(rows, cols), scales)
 
 
 def decode_q4_k(raw: U8, rows: int, cols: int) -> Codes:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from tests.helpers.attention_kernels import isas
 from tests.helpers.decoder import Decoder
 from tests.helpers.float_reference import FloatReference
 from tests.helpers.in_process import TEXT, generate, load, of, run
+from tests.helpers.random_blocks import SUPER_TYPES
 from tests.helpers.tiny_models import Family, write_tiny
 
 LANES: tuple[Literal["prefill", "decode"], ...] = ("prefill", "decode")
@@ -40,6 +42,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 WIDE: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
 
 
+K_SIZES: dict[str, Any] = {"d_model": 256, "heads": 8, "d_ff": 256, "expert_d_ff": 256}
+
+
 @pytest.fixture(scope="module")
 def mixtral(folder: Path) -> Path:
     return write_tiny(folder / "mixtral.gguf", "mixtral", **WIDE)
@@ -50,15 +55,17 @@ def olmoe(folder: Path) -> Path:
     return write_tiny(folder / "olmoe.gguf", "olmoe", seed=1, **WIDE)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("quant", ["Q8_0", "Q4_1", "IQ4_NL", "F16"])
+@pytest.mark.parametrize(
+    ("family", "quant"), [*product(FAMILIES, ["Q8_0", "Q4_1", "IQ4_NL", "F16"]), ("mixtral", "Q3_K")]
+)
 def test_logits_follow_the_float_reference(folder: Path, family: Family, quant: str) -> None:
     # What is rounded on the way: keys and values to BF16 (2^-9 relative each), F16 weights to 8-bit codes
     # (2^-8).
     bound = 0.05 if quant == "F16" else 0.02
+    sizes = K_SIZES if quant in SUPER_TYPES else {}
     wrong: list[bool] = []
     for seed in (3, 4):
-        path = write_tiny(folder / f"{family}-{quant}-{seed}.gguf", family, quant=quant, seed=seed)
+        path = write_tiny(folder / f"{family}-{quant}-{seed}.gguf", family, quant=quant, seed=seed, **sizes)
         logits, ids = logits_of_both_lanes(path)
         expected = FloatReference(path).logits(ids).numpy()
         wrong += (np.abs(logits - expected).max(axis=1) > bound * np.abs(expected).max()).tolist()

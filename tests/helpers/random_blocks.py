@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 U8 = NDArray[np.uint8]
 GROUP_TYPES = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4")
-SUPER_TYPES = ("Q4_K", "Q5_K", "Q6_K")
+SUPER_TYPES = ("Q3_K", "Q4_K", "Q5_K", "Q6_K")
 FLOAT_TYPES = ("F32", "F16", "BF16")
 _HALVES = {
     "Q4_0": (0,),
@@ -17,12 +17,14 @@ _HALVES = {
     "IQ4_NL": (0,),
     "MXFP4": (),
 }
-_HALVES |= {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+_HALVES |= {"Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
 """Where the f16 scales of a block lie."""
 
 
 def random_matrix(rng: np.random.Generator, type_name: str, rows: int, cols: int, std: float) -> U8:
     """Raw bytes u8[rows, row bytes]: normal weights, in K-quants uniform ones; noise in any other type."""
+    if type_name == "Q3_K":
+        return _q3_k(rng, rows, cols, std)
     if type_name == "Q6_K":
         return _q6_k(rng, rows, cols, std)
     if type_name in SUPER_TYPES:
@@ -58,6 +60,19 @@ def _q4_or_q5_k(rng: np.random.Generator, type_name: str, rows: int, cols: int, 
     codes = rng.integers(0, 256, (blocks, 128 if levels == 16 else 160), dtype=np.uint8)
     dmin = d * (levels - 1) / 2
     return np.hstack([_half_bytes(d), _half_bytes(dmin), *packed, codes]).reshape(rows, -1)
+
+
+def _q3_k(rng: np.random.Generator, rows: int, cols: int, std: float) -> U8:
+    """Sub-scales as llama.cpp's own quantiser packs them, one after the other."""
+    blocks = rows * cols // 256
+    sub_scales = rng.integers(16, 32, (blocks, 16)) * rng.choice([-1, 1], (blocks, 16))
+    packed = np.zeros((blocks, 12), np.uint8)
+    for i, value in enumerate((sub_scales + 32).astype(np.uint8).T):
+        packed[:, i % 8] |= (value & 15) << (0 if i < 8 else 4)
+        packed[:, 8 + i % 4] |= (value >> 4) << (2 * (i // 4))
+    codes = rng.integers(0, 256, (blocks, 96), dtype=np.uint8)
+    steps = _half_bytes(2 * _steps(rng, blocks, std, 8 / np.sqrt(12)))  # sub-scales are half of 48
+    return np.hstack([codes, packed, steps]).reshape(rows, -1)
 
 
 def _q6_k(rng: np.random.Generator, rows: int, cols: int, std: float) -> U8:

@@ -194,7 +194,7 @@ REFUSED: dict[str, tuple[Family, dict[str, Any], str]] = {
         {"types": {"*ffn_up_exps*": "IQ2_XXS"}, "d_model": 256},
         "blk.0.ffn_up_exps.weight has type IQ2_XXS",
     ),
-    "a small K-quant": ("llama", {"types": {"*attn_q*": "Q3_K"}, "d_model": 256}, "attn_q.weight .* Q3_K"),
+    "a small K-quant": ("llama", {"types": {"*attn_q*": "Q2_K"}, "d_model": 256}, "attn_q.weight .* Q2_K"),
     "rows that are not groups": ("mixtral", {"quant": "F16", "d_ff": 40}, "rows of 40 weights"),
     "experts of one layer in two types": (
         "mixtral",
