@@ -137,7 +137,11 @@ _ENGINE_OPTIONS = [
         help="A card as a smaller or slower one, for comparisons.",
     ),
 ]
-_PACK = click.option("--pack", type=click.Choice(["yes", "no"]), help="Make a pack if the budget needs one.")
+_PACK = click.option(
+    "--pack",
+    type=click.Choice(["yes", "no", "plain"]),
+    help="Make a pack if the budget needs one; plain: do without, slower.",
+)
 
 
 _BENCH_OPTIONS = [_BUDGET, _CTX, _THREADS, _ISA, _DEVICE, _POLICY, _PREFETCH, _PACK]

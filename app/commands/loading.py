@@ -53,14 +53,19 @@ def fetch_starter(context: AppContext, quant: str = DEFAULT_QUANT, *, force: boo
 
 
 @contextmanager
-def open_session(context: AppContext, load: Load) -> "Iterator[tuple[Session, Loaded]]":
-    """A session with the model in it; notices of the load are printed."""
+def open_session(
+    context: AppContext, load: Load, *, said: set[str] | None = None
+) -> "Iterator[tuple[Session, Loaded]]":
+    """A session with the model in it; notices of the load are printed, but those in `said`, which grows."""
+    said = set() if said is None else said
     from ebbtide.app.session import Session  # the chat, which finds its model here, has no use for it
 
     with Session(context.make_client()) as session:
         loaded = _load(session, load)
         for notice in loaded.notices:
-            note(notice)
+            if notice not in said:
+                note(notice)
+            said.add(notice)
         yield session, loaded
 
 

@@ -16,6 +16,7 @@ from ebbtide.app.compare import llama_process
 from ebbtide.app.compare.contenders import Ebbtide, LlamaCpp
 from ebbtide.app.compare.least_limit import killed, too_small
 from ebbtide.app.compare.limits import PROCESS_BYTES, Limits, inside, memory_limits
+from ebbtide.app.compare.packs import pack_object, pages_from_a_pack
 from ebbtide.app.compare.race import Race
 from ebbtide.app.compare.read_ahead import read_ahead_bytes
 from ebbtide.app.compare.result import ebbtide_object, llama_object, prompt_tokens, ratios, speeds
@@ -55,6 +56,8 @@ class Comparison:
         budget_given: bool = False,
     ) -> None:
         self._context, self._load = context, load
+        self._said: set[str] = set()
+        """Notices of loads: each is told once, however often a model is loaded."""
         self._prefill, self._decode, self._runs = prefill, decode, runs
         self._ctx_given, self._budget_given = load.ctx > 0, budget_given
         file = Path(load.path).stat()
@@ -87,9 +90,12 @@ class Comparison:
             ours = Ebbtide(lambda: self._open(context, limits))
             stack.callback(ours.rest)
             prompts = ours.prompts(self._prefill, self._decode)
-            machine = machine_object(ours.loaded)
-            if limits.ours:
-                drop_caches()  # a pack may have been made just now, which reads the whole file
+            machine, pack_s = machine_object(ours.loaded), ours.loaded.pack_s
+            plain = None
+            if limits.ours and pages_from_a_pack(ours.loaded, self._load):
+                plain = Ebbtide(lambda: self._open(context, limits, from_pack=False))
+                stack.callback(plain.rest)
+                together = False
             theirs = LlamaCpp(
                 self._load.path,
                 ours.loaded.threads,
@@ -101,9 +107,20 @@ class Comparison:
             if not together:
                 ours.rest()
             with ProgressPrinter() as progress, ticking(progress.update) as update:
-                race = Race(ours, theirs, prompts, self._runs, together=together)
-                samples = race.run(update)
-            return self._result(ours, theirs, samples, machine, limits, together)
+                race = Race(
+                    ours,
+                    theirs,
+                    prompts,
+                    self._runs,
+                    together=together,
+                    plain=plain,
+                    prepare=drop_caches if limits.ours else lambda: True,
+                )
+                *samples, without_pack = race.run(update)
+            result = self._result(ours, theirs, (samples[0], samples[1]), machine, limits, together)
+            if plain is None:
+                return result
+            return result | pack_object(plain, without_pack, samples[1], pack_s)
 
     def _result(
         self,
@@ -135,7 +152,7 @@ class Comparison:
         if limits.note:
             yield limits.note
         if not together:
-            yield "The two models do not fit into memory together: each was loaded anew for its turn."
+            yield "One model was in memory at a time: each was loaded anew for its turn."
         if self._load.device != "cpu":
             yield f"ebbtide was allowed a card (--device {self._load.device}); llama.cpp was not."
         for who, side in zip(("ebbtide", "llama.cpp"), samples, strict=True):
@@ -145,15 +162,21 @@ class Comparison:
                 yield f"The prompt of {measure} has different tokens for both: {counts}."
 
     @contextmanager
-    def _open(self, context: AppContext, limits: Limits) -> Iterator[tuple[Session, Loaded]]:
+    def _open(
+        self, context: AppContext, limits: Limits, *, from_pack: bool = True
+    ) -> Iterator[tuple[Session, Loaded]]:
+        def enter() -> tuple[Session, Loaded]:
+            load = self._load if from_pack else msgspec.structs.replace(self._load, pack="plain")
+            return stack.enter_context(open_session(context, load, said=self._said))
+
         with ExitStack() as stack:
-            session, loaded = self._enter(stack, context, limits)
+            session, loaded = self._enter(enter, limits)
             check_context(loaded, max(self._prefill), self._decode)
             yield session, loaded
 
-    def _enter(self, stack: ExitStack, context: AppContext, limits: Limits) -> tuple[Session, Loaded]:
+    def _enter(self, enter: Callable[[], tuple[Session, Loaded]], limits: Limits) -> tuple[Session, Loaded]:
         try:
-            return self._own_context(lambda: stack.enter_context(open_session(context, self._load)))
+            return self._own_context(enter)
         except PackNeededError as error:
             if limits.budget and not self._budget_given:
                 error.hint = PACK_HINT

@@ -14,26 +14,40 @@ class Race:
     """`together`: both models stay loaded; otherwise one is, and each turn loads its own.
 
     Where llama.cpp fails in the middle, the race starts again with its next configuration: samples of two
-    configurations are no samples of one.
+    configurations are no samples of one. `plain` takes part as a third where it is given. `prepare` is called
+    before a contender is loaded.
     """
 
     def __init__(
-        self, ours: Ebbtide, theirs: LlamaCpp, prompts: Sequence[Prompt], runs: int, *, together: bool
+        self,
+        ours: Ebbtide,
+        theirs: LlamaCpp,
+        prompts: Sequence[Prompt],
+        runs: int,
+        *,
+        together: bool,
+        plain: Ebbtide | None = None,
+        prepare: Callable[[], object] = lambda: None,
     ) -> None:
         self._ours, self._theirs = ours, theirs
+        self._others = [plain] if plain is not None else []
         self._prompts, self._runs, self._together = prompts, runs, together
+        self._prepare = prepare
         self._warm: set[Contender] = set()
 
-    def run(self, update: Update) -> tuple[Samples, Samples]:
-        """Samples of ebbtide and of llama.cpp; the latter's are empty when all its configurations failed."""
+    def run(self, update: Update) -> tuple[Samples, Samples, Samples]:
+        """Samples of ebbtide, of llama.cpp and of `plain`. Without any: of llama.cpp when all its
+        configurations failed, of `plain` where it is not given.
+        """
         while self._theirs.configuration is not None:
             try:
-                ours, theirs = self._pairs([self._ours, self._theirs], update)
-                return ours, theirs
+                ours, theirs, *others = self._pairs([self._ours, self._theirs, *self._others], update)
+                return ours, theirs, others[0] if others else {}
             except LlamaFailed as failure:
                 self._theirs.fall_back(failure)
                 self._warm.discard(self._theirs)
-        return self._pairs([self._ours], update)[0], {}
+        ours, *others = self._pairs([self._ours, *self._others], update)
+        return ours, {}, others[0] if others else {}
 
     def _pairs(self, contenders: Sequence[Contender], update: Update) -> list[Samples]:
         samples: list[Samples] = [{prompt.measure: [] for prompt in self._prompts} for _ in contenders]
@@ -49,6 +63,8 @@ class Race:
         return samples
 
     def _turn(self, contender: Contender) -> Iterator[tuple[str, Sample]]:
+        if contender not in self._warm:
+            self._prepare()
         contender.ready()
         if contender not in self._warm:
             for prompt in self._prompts:

@@ -103,8 +103,27 @@ def _limit_lines(result: dict[str, Any]) -> list[str]:
     """What figures inside a limit depend on: only there a model is read from the disk again and again."""
     if not result["memory_limit_bytes"]:
         return []
-    lines, nbytes = [PEAK], result["read_ahead_bytes"]
+    lines, nbytes = [*_pack_lines(result), PEAK], result["read_ahead_bytes"]
     if nbytes is not None:
         ahead = format_bytes(nbytes)
         lines.append(f"The model's disk reads ahead {ahead}: llama.cpp's speed with mmap depends on it.")
     return lines
+
+
+def _pack_lines(result: dict[str, Any]) -> list[str]:
+    """The third contender, where there was one."""
+    plain = result.get("ebbtide_plain")
+    if plain is None:
+        return []
+    seconds = result["pack_s"]
+    figures = [
+        f"decode {_spread(plain['decode_tok_s'], 'tok/s')}",
+        *(f"prefill {count} {_spread(of, 'tok/s')}" for count, of in plain["prefill_tok_s"].items()),
+        f"first token {_spread(plain['first_token_s'], 's')}",
+    ]
+    ratio, interval = plain["decode_ratio"], plain["decode_ratio_interval"]
+    against = "" if ratio is None else f"; decode is {_times(ratio, interval)} of llama.cpp's"
+    return [
+        f"ebbtide without a pack, from the model file: {', '.join(figures)}{against}",
+        f"The pack was made in {figure(seconds)} s, once." if seconds else "The pack had been made before.",
+    ]

@@ -243,7 +243,9 @@ def test_experts_may_be_paged_from_the_model_file_itself(tmp_path: Path) -> None
     assert without.token_ids == with_pack.token_ids
     assert with_pack.memory.expert_hit_rate == without.memory.expert_hit_rate < 1
     beside = of(run(load(path, budget="20%", pack="plain")), m.Loaded)[0]
-    assert any("from the model file" in notice for notice in beside.notices), "a pack that is there is not used"
+    assert any("from the model file" in notice for notice in beside.notices), (
+        "a pack that is there is not used"
+    )
     whole = of(run(load(path, budget="100%", pack="plain")), m.Loaded)[0]
     assert not any("from the model file" in notice for notice in whole.notices)
 
