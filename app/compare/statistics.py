@@ -1,11 +1,12 @@
 """Medians of pairwise ratios, and how sure they are."""
 
+import random
 from collections.abc import Sequence
-from math import comb
 from statistics import median
 from typing import NamedTuple
 
 LEVEL = 0.95
+RESAMPLES = 2000
 
 
 class Ratio(NamedTuple):
@@ -25,22 +26,19 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
 
 
 def has_interval(count: int) -> bool:
-    """Whether so many values tell an interval of `LEVEL`: six do."""
-    return _misses(count, 0) <= 1 - LEVEL
-
-
-def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """From the k-th least to the k-th most, with the largest k for which that holds the median of what the
-    values are drawn from with a probability of `LEVEL` at least, however they are distributed (Thompson,
-    1936). The least and the most where even these do not.
+    """Whether so many values tell an interval of `LEVEL`: six do. A median lies outside all of n values with a
+    probability of 2^(1 - n), however they are distributed.
     """
-    ordered = sorted(values)
-    inner = max(
-        (k for k in range((len(ordered) + 1) // 2) if _misses(len(ordered), k) <= 1 - LEVEL), default=0
-    )
-    return ordered[inner], ordered[-1 - inner]
+    return 2.0 ** (1 - count) <= 1 - LEVEL
 
 
-def _misses(count: int, left_out: int) -> float:
-    """How likely it is that at most `left_out` of `count` values lie above the median, or so few below it."""
-    return 2 * sum(comb(count, number) for number in range(left_out + 1)) / (1 << count)
+def median_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
+    """The bootstrap interval of the median (percentiles; Efron and Tibshirani, 1993); the least and the most
+    where the values are too few for one. The same values give the same interval.
+    """
+    if not has_interval(len(values)):
+        return min(values), max(values)
+    chooser = random.Random(seed)
+    medians = sorted(median(chooser.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    tail = round(RESAMPLES * (1 - LEVEL) / 2)
+    return medians[tail], medians[-1 - tail]
