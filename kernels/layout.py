@@ -13,7 +13,7 @@ Plane 0 holds the most significant bit; the first b planes are the b-bit code v 
 
 A code stands for a weight in one of two ways (a *code book*). Affine: for the number code - zero; bits that
 are not there count as their middle. Table: for entry v of a table of 2^b numbers, one table for each width b;
-the scale is HALF or E8, and w = d * table[v].
+the scale is HALF, E8 or S6, and w = scale * table[v].
 
 Scales ("meta") are strip-major too; one strip's bytes are contiguous (all little-endian):
 
@@ -26,6 +26,8 @@ Scales ("meta") are strip-major too; one strip's bytes are contiguous (all littl
     K8        w = d * sc * (code - zero)   per 256 columns: d f16[16], then for each of the 16 half groups
                                            sc i8[16]
     E8        w = 2^(e - 131) * table[v]   per group: e u8[16]
+    S6        w = d * (sc - 32) * table[v] per 256 columns: d f16[16], then for each of the 8 groups
+                                           sc_lo u8[8], sc_hi u8[4] (as in K6)
 """
 
 from dataclasses import dataclass
@@ -38,6 +40,7 @@ SUPER_COLS = 256
 MAX_PLANES = 8
 TABLE_ZERO = 128
 E8_BIAS = 131
+S6_BIAS = 32
 # Row held by byte pair j // 2 of a half line (see the module's text).
 ROW_OF_PAIR = (0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15)
 
@@ -50,6 +53,7 @@ class ScaleKind(IntEnum):
     K6 = 2
     K8 = 3
     E8 = 4
+    S6 = 5
 
 
 _STRIP_META_BYTES_PER_256 = {
@@ -58,6 +62,7 @@ _STRIP_META_BYTES_PER_256 = {
     ScaleKind.K6: 256,
     ScaleKind.K8: 288,
     ScaleKind.E8: 128,
+    ScaleKind.S6: 128,
 }
 
 
@@ -80,7 +85,7 @@ class MatrixFormat:
             return
         is_byte = all(-TABLE_ZERO <= entry < TABLE_ZERO for entry in self.table)
         fits = len(self.table) == 1 << self.planes and self.zero == TABLE_ZERO
-        is_plain = self.kind in (ScaleKind.HALF, ScaleKind.E8)
+        is_plain = self.kind in (ScaleKind.HALF, ScaleKind.E8, ScaleKind.S6)
         if not (is_byte and fits and is_plain and list(self.table) == sorted(self.table)):
             raise ValueError(f"{self.name}: not a table of 2^{self.planes} rising bytes with plain scales")
 
@@ -98,7 +103,7 @@ class MatrixFormat:
     @property
     def col_multiple(self) -> int:
         """K must be a multiple of this: a super-block of 256 for K-quants, else one group of 32."""
-        return SUPER_COLS if self.kind in (ScaleKind.K6, ScaleKind.K8) else GROUP_COLS
+        return SUPER_COLS if self.kind in (ScaleKind.K6, ScaleKind.K8, ScaleKind.S6) else GROUP_COLS
 
 
 _IQ4_NL = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
@@ -120,6 +125,7 @@ FORMATS: dict[str, MatrixFormat] = {
         MatrixFormat("Q5_K", 5, 0, ScaleKind.K6),
         MatrixFormat("Q6_K", 6, 32, ScaleKind.K8),
         MatrixFormat("IQ4_NL", 4, TABLE_ZERO, ScaleKind.HALF, _IQ4_NL),
+        MatrixFormat("IQ4_XS", 4, TABLE_ZERO, ScaleKind.S6, _IQ4_NL),
         MatrixFormat("MXFP4", 4, TABLE_ZERO, ScaleKind.E8, _MXFP4),
         # Codes made from F32, F16 and BF16: absolute maximum of a group of 32 mapped to 127.
         MatrixFormat("G8", 8, 128, ScaleKind.HALF),

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ebbtide.kernels.layout import E8_BIAS, FORMATS, MatrixFormat, ScaleKind
+from ebbtide.kernels.layout import E8_BIAS, FORMATS, S6_BIAS, MatrixFormat, ScaleKind
 
 U8 = NDArray[np.uint8]
 F16 = NDArray[np.float16]
@@ -34,6 +34,7 @@ class Scales:
     K6        d, m[N, K/256] (m is dmin), sc and mn u8[N, K/32] of 6 bits
     K8        d[N, K/256], sc u8[N, K/16]: the bits of an i8
     E8        sc u8[N, K/32]: exponents + E8_BIAS
+    S6        d[N, K/256], sc u8[N, K/32]: sub-scales + S6_BIAS, of 6 bits
     """
 
     d: F16 = field(default_factory=_no_f16)
@@ -119,5 +120,7 @@ def step_and_minimum(format: MatrixFormat, scales: Scales) -> tuple[F32, F32 | N
         return d, scales.m.astype(np.float32)
     if format.kind is ScaleKind.K8:
         return np.repeat(d, 16, axis=1) * scales.sc.view(np.int8).astype(np.float32), None
+    if format.kind is ScaleKind.S6:
+        return np.repeat(d, 8, axis=1) * (scales.sc.astype(np.float32) - np.float32(S6_BIAS)), None
     low = np.repeat(scales.m.astype(np.float32), 8, axis=1) * scales.mn.astype(np.float32)
     return np.repeat(d, 8, axis=1) * scales.sc.astype(np.float32), -low

@@ -30,6 +30,7 @@ TYPES: dict[str, TensorType] = {
     "Q4_K": TensorType(256, 144, super_types.decode_q4_k),
     "Q5_K": TensorType(256, 176, super_types.decode_q5_k),
     "Q6_K": TensorType(256, 210, super_types.decode_q6_k),
+    "IQ4_XS": TensorType(256, 136, super_types.decode_iq4_xs),
     "F32": TensorType(1, 4, float_types.decode_f32),
     "F16": TensorType(1, 2, float_types.decode_f16),
     "BF16": TensorType(1, 2, float_types.decode_bf16),

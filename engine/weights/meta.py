@@ -54,12 +54,14 @@ def pack_meta(format: MatrixFormat, scales: Scales) -> U8:
     strips = d.shape[0]
     if format.kind is ScaleKind.HALF:
         return d.reshape(strips, -1)
-    m = _by_strip(scales.m) if format.kind is not ScaleKind.K8 else d[:, :, :0]
+    m = _by_strip(scales.m) if format.kind not in (ScaleKind.K8, ScaleKind.S6) else d[:, :, :0]
     if format.kind is ScaleKind.HALF_MIN:
         return np.concatenate([d, m], axis=2).reshape(strips, -1)
     subs = _by_strip(scales.sc)
     if format.kind is ScaleKind.K6:
         subs = np.concatenate([_pack_six_bits(subs), _pack_six_bits(_by_strip(scales.mn))], axis=2)
+    if format.kind is ScaleKind.S6:
+        subs = _pack_six_bits(subs)
     subs = subs.reshape(strips, d.shape[1], -1)
     return np.concatenate([d, m, subs], axis=2).reshape(strips, -1)
 
@@ -76,6 +78,9 @@ def unpack_meta(format: MatrixFormat, meta: U8, cols: int) -> Scales:
     supers = meta.reshape(strips, cols // 256, -1)
     if format.kind is ScaleKind.K8:
         return Scales(_half(supers[:, :, :32]), sc=_bytes(supers[:, :, 32:].reshape(strips, cols // 16, 16)))
+    if format.kind is ScaleKind.S6:
+        signed = _unpack_six_bits(supers[:, :, 32:].reshape(strips, cols // 32, 12))
+        return Scales(_half(supers[:, :, :32]), sc=_bytes(signed))
     groups = supers[:, :, 64:].reshape(strips, cols // 32, _K6_GROUP_BYTES)
     sub_scales, minimums = _unpack_six_bits(groups[:, :, :12]), _unpack_six_bits(groups[:, :, 12:])
     return Scales(_half(supers[:, :, :32]), _half(supers[:, :, 32:64]), _bytes(sub_scales), _bytes(minimums))

@@ -1,4 +1,4 @@
-"""Decoders of the GGUF types with super-blocks of 256 weights: Q3_K, Q4_K, Q5_K, Q6_K."""
+"""Decoders of the GGUF types with super-blocks of 256 weights: Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS."""
 
 import numpy as np
 
@@ -91,3 +91,16 @@ def decode_q6_k(raw: U8, rows: int, cols: int) -> Codes:
     codes |= ((high >> shift) & np.uint8(3)) << np.uint8(4)
     sub_scales = np.ascontiguousarray(blocks[:, :, 192:208]).reshape(rows, -1)
     return Codes(FORMATS["Q6_K"], codes.reshape(rows, cols), Scales(f16_at(blocks, 208), sc=sub_scales))
+
+
+def decode_iq4_xs(raw: U8, rows: int, cols: int) -> Codes:
+    """d f16, 2 bytes of the top two bits and 4 bytes of the low nibbles of 8 sub-scales, 128 bytes of
+    nibbles (16 for each group of 32), which are places in the table of IQ4_NL.
+    """
+    blocks = raw.reshape(rows, cols // 256, 136)
+    top = (blocks[:, :, 2:4, None] >> np.array([0, 2, 4, 6], np.uint8)) & np.uint8(3)
+    low = (blocks[:, :, 4:8, None] >> np.array([0, 4], np.uint8)) & np.uint8(15)
+    sub_scales = low.reshape(rows, -1) | (top.reshape(rows, -1) << np.uint8(4))
+    nibbles = blocks[:, :, 8:].reshape(rows, -1, 8, 1, 16)
+    codes = (nibbles >> np.array([0, 4], np.uint8)[:, None]) & np.uint8(15)
+    return Codes(FORMATS["IQ4_XS"], codes.reshape(rows, cols), Scales(f16_at(blocks, 0), sc=sub_scales))

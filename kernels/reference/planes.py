@@ -12,6 +12,7 @@ from ebbtide.kernels.layout import (
     GROUP_COLS,
     LINE_BYTES,
     ROW_OF_PAIR,
+    S6_BIAS,
     STRIP_ROWS,
     SUPER_COLS,
     TABLE_ZERO,
@@ -109,6 +110,8 @@ def _scales(matrix: MatrixView, meta: U8) -> tuple[torch.Tensor, torch.Tensor]:
         scale, minimum = both[:, :, :1], both[:, :, 1:]
     elif kind is ScaleKind.K6:
         scale, minimum = _six_bit_scales(strips.reshape(shape.strips, shape.cols // SUPER_COLS, -1))
+    elif kind is ScaleKind.S6:
+        scale, minimum = _signed_scales(strips.reshape(shape.strips, shape.cols // SUPER_COLS, -1)), None
     else:
         scale, minimum = _eight_bit_scales(strips.reshape(shape.strips, shape.cols // SUPER_COLS, -1)), None
     minimum = np.zeros_like(scale) if minimum is None else minimum
@@ -141,6 +144,12 @@ def _six_bit_scales(meta: U8) -> tuple[F32, F32]:
     groups = meta[..., 64:].reshape(*meta.shape[:2], 8, 24)
     sc, mn = _six_bits(groups[..., :8], groups[..., 8:12]), _six_bits(groups[..., 12:20], groups[..., 20:])
     return d * sc, -(dmin * mn)
+
+
+def _signed_scales(meta: U8) -> F32:
+    """meta [strips, supers, 128] -> scale [strips, supers, 8, 16]."""
+    groups = meta[..., 32:].reshape(*meta.shape[:2], 8, 12)
+    return _halves(meta[..., None, :32]) * (_six_bits(groups[..., :8], groups[..., 8:]) - S6_BIAS)
 
 
 def _eight_bit_scales(meta: U8) -> F32:

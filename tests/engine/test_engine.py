@@ -56,7 +56,8 @@ def olmoe(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("family", "quant"), [*product(FAMILIES, ["Q8_0", "Q4_1", "IQ4_NL", "F16"]), ("mixtral", "Q3_K")]
+    ("family", "quant"),
+    [*product(FAMILIES, ["Q8_0", "Q4_1", "IQ4_NL", "F16"]), ("mixtral", "Q3_K"), ("mixtral", "IQ4_XS")],
 )
 def test_logits_follow_the_float_reference(folder: Path, family: Family, quant: str) -> None:
     # What is rounded on the way: keys and values to BF16 (2^-9 relative each), F16 weights to 8-bit codes

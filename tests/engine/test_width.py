@@ -14,6 +14,7 @@ from ebbtide.engine.scoring import teacher_forced
 from tests.helpers.attention_kernels import isas
 from tests.helpers.in_process import TEXT, generate, load, of, run
 from tests.helpers.narrowed import narrowed
+from tests.helpers.random_blocks import SUPER_TYPES
 from tests.helpers.tiny_models import Family, write_tiny
 
 SIZES: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
@@ -78,11 +79,12 @@ def test_logits_are_those_of_the_truncated_planes(mixtral: Path, width: int) -> 
         ("mixtral", "Q4_0"),
         ("mixtral", "Q6_K"),
         ("olmoe", "IQ4_NL"),
+        ("mixtral", "IQ4_XS"),
         ("mixtral", "MXFP4"),
     ],
 )
 def test_every_kind_of_scale_at_three_planes(folder: Path, family: Family, quant: str) -> None:
-    sizes = SIZES | ({"d_model": 256, "heads": 8, "d_ff": 256} if quant == "Q6_K" else {})
+    sizes = SIZES | ({"d_model": 256, "heads": 8, "d_ff": 256} if quant in SUPER_TYPES else {})
     path = write_tiny(folder / f"{family}-{quant}.gguf", family, quant=quant, seed=3, **sizes)
     prefill, decode = (logits(path, lane, width=3, pack="no") for lane in (Lane.PREFILL, Lane.DECODE))
     assert (prefill == decode).all() and wrong_rows(prefill, path, 3) <= 0.1

@@ -19,7 +19,7 @@ GUARD = 4096
 POISON = 0xFF
 """Bytes of 0xFF are NaN as floats: whatever reads them shows it."""
 UNIT = 2.0**-24
-_SUPER_BYTES = {ScaleKind.K6: (256, 64), ScaleKind.K8: (288, 32)}
+_SUPER_BYTES = {ScaleKind.K6: (256, 64), ScaleKind.K8: (288, 32), ScaleKind.S6: (128, 32)}
 """Bytes of a strip's scales per 256 columns, and how many of them are f16."""
 
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 U8 = NDArray[np.uint8]
 GROUP_TYPES = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4")
-SUPER_TYPES = ("Q3_K", "Q4_K", "Q5_K", "Q6_K")
+SUPER_TYPES = ("Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")
 FLOAT_TYPES = ("F32", "F16", "BF16")
 _HALVES = {
     "Q4_0": (0,),
@@ -17,7 +17,7 @@ _HALVES = {
     "IQ4_NL": (0,),
     "MXFP4": (),
 }
-_HALVES |= {"Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+_HALVES |= {"Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_XS": (0,)}
 """Where the f16 scales of a block lie."""
 
 
@@ -25,6 +25,8 @@ def random_matrix(rng: np.random.Generator, type_name: str, rows: int, cols: int
     """Raw bytes u8[rows, row bytes]: normal weights, in K-quants uniform ones; noise in any other type."""
     if type_name == "Q3_K":
         return _q3_k(rng, rows, cols, std)
+    if type_name == "IQ4_XS":
+        return _iq4_xs(rng, rows, cols, std)
     if type_name == "Q6_K":
         return _q6_k(rng, rows, cols, std)
     if type_name in SUPER_TYPES:
@@ -81,6 +83,18 @@ def _q6_k(rng: np.random.Generator, rows: int, cols: int, std: float) -> U8:
     codes = rng.integers(0, 256, (blocks, 192), dtype=np.uint8)
     steps = _half_bytes(_steps(rng, blocks, std, 64 / np.sqrt(12)))
     return np.hstack([codes, sub_scales.view(np.uint8), steps]).reshape(rows, -1)
+
+
+def _iq4_xs(rng: np.random.Generator, rows: int, cols: int, std: float) -> U8:
+    """The top bits of a block's sub-scales lie in 16 bits, the first sub-scale's in the lowest two."""
+    blocks = rows * cols // 256
+    sub_scales = (rng.integers(16, 32, (blocks, 8)) * rng.choice([-1, 1], (blocks, 8)) + 32).astype(np.uint8)
+    low, top = sub_scales & 15, (sub_scales >> 4).astype(np.uint16)
+    tops = (top << (2 * np.arange(8, dtype=np.uint16))).sum(axis=1, dtype=np.uint16)[:, None].view(np.uint8)
+    codes = rng.integers(0, 256, (blocks, 128), dtype=np.uint8)
+    code_std = float(np.std(quants.IQ4_NL.kvalues))
+    steps = _half_bytes(2 * _steps(rng, blocks, std, code_std))  # sub-scales are half of 48
+    return np.hstack([steps, tops, low[:, 0::2] | low[:, 1::2] << 4, codes]).reshape(rows, -1)
 
 
 def _iq4_nl(weights: NDArray[np.float32]) -> U8:

@@ -111,7 +111,7 @@ def test_a_tile_of_rows_has_the_bits_of_each_alone(isa: str, name: str, width: i
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("page_bytes", [4096, 3 * 4096, 7 * 4096])
 @pytest.mark.parametrize(
-    "names", [("Q8_0",), ("Q4_K", "Q6_K"), ("Q5_1", "Q4_0", "G8"), ("IQ4_NL", "TABLE_8", "Q4_0")]
+    "names", [("Q8_0",), ("Q4_K", "Q6_K"), ("Q5_1", "Q4_0", "G8"), ("IQ4_NL", "TABLE_8", "IQ4_XS")]
 )
 def test_pages_anywhere_give_the_bits_of_one_piece(isa: str, page_bytes: int, names: tuple[str, ...]) -> None:
     rng = np.random.default_rng(page_bytes)

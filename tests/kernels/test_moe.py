@@ -19,6 +19,7 @@ FORMS = [
     ("Q4_K", "Q6_K", "Q6_K"),
     ("Q4_1", "Q5_0", "G8"),
     ("Q3_K", "Q3_K", "Q5_K"),
+    ("IQ4_XS", "IQ4_XS", "IQ4_XS"),
     ("IQ4_NL", "MXFP4", "TABLE_8"),
 ]
 

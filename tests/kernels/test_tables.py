@@ -21,7 +21,8 @@ def test_a_narrower_table_has_the_means_of_the_whole_one(form: MatrixFormat) -> 
 
 def test_what_is_no_table_is_refused() -> None:
     good = FORMATS["IQ4_NL"]
-    assert MatrixFormat("it", 4, TABLE_ZERO, ScaleKind.HALF, good.table).table == good.table
+    for kind in (ScaleKind.HALF, ScaleKind.E8, ScaleKind.S6):
+        assert MatrixFormat("it", 4, TABLE_ZERO, kind, good.table).table == good.table
     wrong: list[tuple[int, int, ScaleKind, tuple[int, ...]]] = [
         (5, TABLE_ZERO, ScaleKind.HALF, good.table),
         (4, 8, ScaleKind.HALF, good.table),

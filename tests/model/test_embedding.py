@@ -21,7 +21,7 @@ from tests.helpers.tiny_models import write_tiny
 
 PAGE = 4096
 QUANTS = [*("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4"), *("F16", "BF16", "F32")]
-QUANTS += ["Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+QUANTS += ["Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"]
 ROOM: dict[str, Any] = {"d_model": 256, "heads": 8, "d_ff": 256}
 
 

@@ -184,10 +184,10 @@ REFUSED: dict[str, tuple[Family, dict[str, Any], str]] = {
         "shape",
     ),
     "tensors nobody asked for": ("llama", {"metadata": {"llama.block_count": 1}}, r"blk\.1\.\S+ .and 8 more"),
-    "an index type with scales of scales": (
+    "a ternary type": (
         "mixtral",
-        {"types": {"blk.1.ffn_up_exps.*": "IQ4_XS"}, "d_model": 256},
-        "ffn_up_exps.* IQ4_XS",
+        {"types": {"blk.1.ffn_up_exps.*": "TQ2_0"}, "d_model": 256},
+        "ffn_up_exps.* TQ2_0",
     ),
     "a lattice type": (
         "mixtral",

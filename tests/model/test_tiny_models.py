@@ -25,6 +25,7 @@ K_SHAPE: dict[str, Any] = {"d_model": 256, "heads": 8, "d_ff": 256, "expert_d_ff
         ("olmoe", {"kv_heads": 4, "types": {"*up_exps*": "Q4_0"}}),
         ("qwen2moe", {"quant": "F16"}),
         ("mixtral", {"quant": "IQ4_NL", "types": {"*down_exps*": "MXFP4"}}),
+        ("mixtral", {"quant": "IQ4_XS", "types": {"*down_exps*": "Q5_K"}, **K_SHAPE}),
         ("qwen3moe", {"quant": "Q4_K", "types": {"*down_exps*": "Q6_K", "*attn_v*": "Q5_K"}, **K_SHAPE}),
         ("mixtral", {"quant": "Q3_K", "types": {"*down_exps*": "Q4_K", "*attn_v*": "Q5_K"}, **K_SHAPE}),
     ],

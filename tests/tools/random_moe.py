@@ -1,6 +1,7 @@
 """Writes a GGUF file with random weights in the true shape of a real mixture of experts.
 
-    python tests/tools/random_moe.py olmoe-1b-7b OUT.gguf [--type Q4_0|Q8_0|Q4_K] [--layers N] [--seed N]
+    python tests/tools/random_moe.py olmoe-1b-7b OUT.gguf [--type Q3_K|Q4_0|Q4_K|IQ4_XS|Q8_0] [--layers N]
+        [--seed N]
 
 ebbtide and llama.cpp can then be raced at real sizes without the model. Routers are made to behave like
 trained ones (tests/helpers/moe/weights.py says how); `moe_routing.py` shows the figures of a file. Needs

@@ -31,6 +31,7 @@ def test_rotation_alone_makes_a_window(name: str) -> None:
 
 def test_rows_that_are_no_k_quant_blocks_fall_back_as_in_llama_cpp() -> None:
     assert kind_of("blk.0.ffn_down_exps.weight", (60, 2048, 1408), "Q4_K") == "Q5_0"
+    assert kind_of("blk.0.ffn_down_exps.weight", (60, 2048, 1408), "Q3_K") == "IQ4_NL"
     assert kind_of("blk.0.ffn_gate_exps.weight", (60, 1408, 2048), "Q4_K") == "Q4_K"
     assert kind_of("output.weight", (512, 2048), "Q4_0") == "Q6_K"
     assert kind_of("output.weight", (512, 160), "Q4_K") == "Q8_0"

@@ -42,8 +42,10 @@ def written(folder: Path, shape: str, *options: str) -> Path:
     [
         ("olmoe-1b-7b", "Q4_0"),
         ("olmoe-1b-7b", "Q4_K"),  # experts' down rows fall back to Q5_0
+        ("olmoe-1b-7b", "Q3_K"),  # and to IQ4_NL
         ("qwen1.5-moe-a2.7b", "Q8_0"),
         ("qwen3-30b-a3b", "Q4_0"),
+        ("qwen3-30b-a3b", "IQ4_XS"),
     ],
 )
 def test_llama_cpp_and_ebbtide_choose_the_same_tokens(tmp_path: Path, shape: str, kind: str) -> None:

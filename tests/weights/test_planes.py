@@ -82,6 +82,7 @@ def test_narrow_widths_follow_the_midpoint_rule(type_name: str) -> None:
     ("type_name", "means"),
     [
         ("IQ4_NL", {3: [-116, -74, -42, -16, 7, 32, 61, 101], 2: [-95, -29, 19, 81], 1: [-62, 50]}),
+        ("IQ4_XS", {3: [-116, -74, -42, -16, 7, 32, 61, 101], 2: [-95, -29, 19, 81], 1: [-62, 50]}),
         ("MXFP4", {3: [-80, -40, -20, -4, 4, 20, 40, 80], 2: [-60, -12, 12, 60], 1: [-36, 36]}),
     ],
 )
@@ -151,6 +152,10 @@ def test_scales_lie_where_the_layout_says(type_name: str) -> None:
                 sub = strip[base + 64 + 24 * (group % 8) :]
                 assert six_bits(sub[:12], r) == scales.sc[row, group]
                 assert six_bits(sub[12:24], r) == scales.mn[row, group]
+            elif kind is ScaleKind.S6:
+                base = 128 * (group // 8)
+                assert half(strip, base + 2 * r) == d[row, group // 8]
+                assert six_bits(strip[base + 32 + 12 * (group % 8) :], r) == scales.sc[row, group]
             else:
                 base = 288 * (group // 8)
                 assert half(strip, base + 2 * r) == d[row, group // 8]

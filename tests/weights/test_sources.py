@@ -30,6 +30,7 @@ MODELS: dict[str, tuple[Family, dict[str, Any]]] = {
     "qwen2moe": ("qwen2moe", {"quant": "Q5_1"}),
     "tables": ("mixtral", {"quant": "IQ4_NL", "types": {"*up_exps*": "MXFP4"}, "experts": 3}),
     "as in Q3_K_M": ("mixtral", {"quant": "Q3_K", "types": {"*down_exps*": "Q4_K"}, "experts": 3, **K_SHAPE}),
+    "nested scales of tables": ("mixtral", {"quant": "IQ4_XS", "experts": 3, **K_SHAPE}),
     "qwen3moe, types differ": (
         "qwen3moe",
         {

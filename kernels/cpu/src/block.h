@@ -15,7 +15,7 @@ constexpr int kLineBytes = 64;
 
 constexpr int kMostEntries = 1 << kMaxPlanes;
 
-enum class Scale : int32_t { half = 0, half_min = 1, k6 = 2, k8 = 3, e8 = 4 };
+enum class Scale : int32_t { half = 0, half_min = 1, k6 = 2, k8 = 3, e8 = 4, s6 = 5 };
 
 struct View {
   int32_t rows, cols, planes, zero;

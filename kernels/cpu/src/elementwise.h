@@ -64,6 +64,17 @@ static inline void decode_k8(const uint8_t* meta, float* s) {
       store(s + h * kStripRows + r, load(d + r) * load_i8(scale + h * kStripRows + r));
 }
 
+// 256 columns: d, then 12 bytes per group: six bits of a sub-scale plus 32.
+static inline void decode_s6(const uint8_t* meta, float* s) {
+  float d[kStripRows];
+  copy_halves(meta, d);
+  for (int g = 0; g < 8; ++g) {
+    const uint8_t* group = meta + 32 + 12 * g;
+    for (int r = 0; r < kStripRows; r += F32::kLanes)
+      store(s + g * kStripRows + r, load(d + r) * (load_six_bits(group, group + 8, r) - splat(32.0f)));
+  }
+}
+
 // 2^(exponent - 131), put together from its bits; the least five are denormal.
 static inline float power_of_two(uint8_t exponent) {
   const uint32_t bits = exponent < 5 ? 1u << (18 + exponent) : (exponent - 4u) << 23;
@@ -89,6 +100,9 @@ static void decode_scales(Scale scale, const uint8_t* meta, int groups, Scales o
       break;
     case Scale::e8:
       for (int i = 0; i < groups * kStripRows; ++i) out.s[i] = power_of_two(meta[i]);
+      break;
+    case Scale::s6:
+      for (int g = 0; g < groups; g += 8) decode_s6(meta + 16 * g, out.s + g * kStripRows);
       break;
     case Scale::k8:
       for (int g = 0; g < groups; g += 8) decode_k8(meta + 36 * g, out.s + g * 2 * kStripRows);

@@ -35,6 +35,11 @@ struct ActGroup {
 // How scales apply: one per 32 columns, one with a minimum, one per 16 columns.
 enum class Form : int { plain = 0, minimum = 1, halves = 2 };
 
+constexpr Form form_of(Scale scale) {
+  if (scale == Scale::k8) return Form::halves;
+  return scale == Scale::half_min || scale == Scale::k6 ? Form::minimum : Form::plain;
+}
+
 struct CodeBook {
   Form form;
   int bits;      // b
@@ -45,9 +50,7 @@ struct CodeBook {
   const uint8_t* table;  // null, or a byte for each code; scales are plain then
 
   CodeBook(const View& view, int width)
-      : form(view.scale == Scale::half || view.scale == Scale::e8 ? Form::plain
-             : view.scale == Scale::k8                           ? Form::halves
-                                                                 : Form::minimum),
+      : form(form_of(view.scale)),
         bits(width),
         zero(view.zero),
         full(width == view.planes || view.tables != nullptr),

@@ -2,9 +2,9 @@
 
 K_COLS = 256
 """Columns of a K-quant's block."""
-FILE_TYPES = {"Q4_0": 2, "Q8_0": 7, "Q4_K": 14}
+FILE_TYPES = {"Q4_0": 2, "Q8_0": 7, "Q3_K": 11, "Q4_K": 14, "IQ4_XS": 30}
 """`general.file_type` of files whose matrices are of a type, as llama.cpp numbers them."""
-_FALLBACKS = {"Q4_K": "Q5_0", "Q6_K": "Q8_0"}
+_FALLBACKS = {"Q3_K": "IQ4_NL", "IQ4_XS": "IQ4_NL", "Q4_K": "Q5_0", "Q6_K": "Q8_0"}
 
 
 def kind_of(name: str, shape: tuple[int, ...], wanted: str) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]
+_KINDS = ("Q4_0", "Q5_0", "Q8_0", "Q3_K", "Q4_K", "Q6_K", "IQ4_NL", "IQ4_XS")
 _NAMES = ("libggml-base.so", "libggml-base.dylib", "ggml-base.dll")
 
 
@@ -24,7 +25,7 @@ class Quantiser:
         sizes = [ctypes.c_int64] * 3
         quantise.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *sizes, ctypes.c_void_p]
         for kind in GGMLQuantizationType:  # its tables are not made under a lock
-            if kind.name in ("Q4_0", "Q5_0", "Q8_0", "Q4_K", "Q6_K"):
+            if kind.name in _KINDS:
                 self._library.ggml_quantize_init(int(kind))
 
     def quantise(self, kind: str, rows: F32) -> U8:
