@@ -46,14 +46,18 @@ class PanelFeed:
         self.alive = False
         self.loading = False
         self.version = 0
-        """Changes with every event that may change what is drawn."""
+        """Changes with every event that may change what is drawn; not with `machine`, told every second."""
         self.on_change: Callable[[], None] = _nobody
-        """Called with each change of it, for whoever shows it now."""
+        """Called with every change, for whoever shows it now."""
         self._finished: Finished | None = None
         self._recorder = Recorder()
 
     def take(self, event: ClientEvent, now: float | None = None) -> None:
         """Take an event; `now` in seconds of the monotonic clock."""
+        if isinstance(event, Machine):
+            self.machine = event
+            self.on_change()
+            return
         self._changed()
         match event:
             case Loaded():
@@ -65,8 +69,6 @@ class PanelFeed:
                 self.memory = event.memory
             case Residency():
                 self.residency, self.memory = event, event.memory
-            case Machine():
-                self.machine = event
             case Decision():
                 self.decisions.append(event)
             case Finished():

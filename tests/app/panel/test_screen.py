@@ -289,6 +289,35 @@ async def test_only_changed_cells_are_drawn_again(monkeypatch: pytest.MonkeyPatc
         assert len(asked) == 1 and asked[0].area <= 4 < before
 
 
+async def test_what_the_system_tells_every_second_draws_the_bars_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = feed()
+    async with PanelHost(made).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        panel = host(pilot).panel
+        panel._tick()
+        asked: list[str] = []
+        usual = Cells.update
+
+        def noted(cells: Cells) -> None:
+            asked.append(type(cells).__name__)
+            usual(cells)
+
+        monkeypatch.setattr(Cells, "update", noted)
+        made.take(machine(available_bytes=1234 * MIB))
+        panel._tick()
+        assert set(asked) - {"Sparks"} == {"MemoryBars"}
+        await pilot.pause()
+        assert "free 1.2" in host(pilot).text()
+        asked.clear()
+        panel._tick()
+        assert set(asked) <= {"Sparks"}
+        made.take(decision("It gave way", "kv"))
+        panel._tick()
+        assert "ExpertMap" in asked or "Tile" in asked
+
+
 async def test_names_from_files_cannot_act_on_the_terminal() -> None:
     made = PanelFeed()
     made.take(loaded(name="\x1b]0;owned\x07[red]日本\u202e"))
