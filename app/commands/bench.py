@@ -19,7 +19,7 @@ from ebbtide.app.session import Session
 from ebbtide.app.steadiness import steadiness_notes
 from ebbtide.app.stream_rate import measure_stream_rate
 from ebbtide.app.ticking import ticking
-from ebbtide.engine.errors import UsageError
+from ebbtide.engine.errors import ContextError
 from ebbtide.engine.messages import Loaded
 from ebbtide.engine.processors import cpu_name
 from ebbtide.engine.sizes import format_bytes
@@ -54,7 +54,7 @@ def parse_counts(context: click.Context, parameter: click.Parameter, value: str 
     help="Prompt lengths in tokens.",
 )
 @click.option(
-    "--decode", type=click.IntRange(1), default=64, show_default=True, help="Answer length in tokens."
+    "--decode", type=click.IntRange(2), default=64, show_default=True, help="Answer length in tokens."
 )
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
@@ -84,9 +84,10 @@ def bench(
 
 
 def check_context(loaded: Loaded, prompt: int, decode: int) -> None:
+    """Raises ContextError."""
     if max(prompt, FIRST_TOKEN_PROMPT + decode) + 1 > loaded.ctx:
-        raise UsageError(
-            f"{prompt} prompt tokens and {decode} answer tokens do not fit a context of {loaded.ctx}",
+        raise ContextError(
+            f"{prompt:,} prompt tokens and {decode:,} answer tokens do not fit a context of {loaded.ctx:,}.",
             hint="Use smaller --prefill and --decode, or a larger --ctx.",
         )
 

@@ -312,11 +312,15 @@ def test_without_llama_cpp_nothing_runs(cli: Cli, model: str, monkeypatch: pytes
         ["--prefill", "x"],
         ["--decode", "1"],
         ["--json", "--markdown"],
-        ["--ctx", "32"],
     ],
 )
 def test_bad_input_is_2(race: Race, arguments: list[str]) -> None:
     assert race("ok", *arguments).code == 2
+
+
+def test_prompts_that_do_not_fit_the_context_are_5(race: Race) -> None:
+    done = race("ok", "--ctx", "1024", "--prefill", "2048")
+    assert done.code == 5 and "2,048 prompt tokens" in done.err and "context of 1,024" in done.err
 
 
 def test_runs_that_differ_are_told_of_whom_they_are(race: Race) -> None:

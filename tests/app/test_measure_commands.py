@@ -96,9 +96,17 @@ def test_a_measured_answer_that_is_cut_is_no_measurement(cli: Cli, model: str) -
 
 
 def test_bench_refuses_what_does_not_fit_the_context(cli: Cli, model: str) -> None:
-    assert cli("bench", model, "--ctx", "64", "--prefill", "128").code == 2
-    assert cli("bench", model, "--ctx", "1024", "--prefill", "128,512,2048").code == 2
-    assert cli("bench", model, "--ctx", "64").code == 2, "the answer does not fit either"
+    assert cli("bench", model, "--ctx", "64", "--prefill", "128").code == 5
+    done = cli("bench", model, "--ctx", "1024", "--prefill", "128,512,2048")
+    assert done.code == 5 and "2,048 prompt tokens and 64 answer tokens" in done.err
+    assert "a context of 1,024." in done.err
+    assert cli("bench", model, "--ctx", "64").code == 5, "the answer does not fit either"
+
+
+def test_one_token_is_no_speed(cli: Cli, model: str) -> None:
+    """The first token of an answer is the prompt's: decoding is measured from it on."""
+    done = cli("bench", model, "--decode", "1")
+    assert done.code == 2 and "--decode" in done.err
 
 
 @pytest.mark.parametrize(
