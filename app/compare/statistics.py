@@ -26,8 +26,8 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
 
 
 def has_interval(count: int) -> bool:
-    """Whether so many values tell an interval of `LEVEL`: six do. A median lies outside all of n values with a
-    probability of 2^(1 - n), however they are distributed.
+    """Whether so many values tell an interval of `LEVEL`: six do. A median lies outside all of n values with
+    a probability of 2^(1 - n), however they are distributed.
     """
     return 2.0 ** (1 - count) <= 1 - LEVEL
 
