@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ebbtide.app.commands.show import facts_of
+from ebbtide.app.console import tell
 from ebbtide.app.context import AppContext
 from ebbtide.app.machine import Machine, describe_machine
 from ebbtide.app.safe_text import safe_line
@@ -33,10 +34,10 @@ def doctor(context: AppContext, file: str | None, as_json: bool) -> None:
             result["outlook"] = outlook(machine, facts)
         print(json.dumps(result))
         return
-    print("\n".join(machine_lines(machine)))
+    tell("\n".join(machine_lines(machine)))
     if facts is not None:
-        print(f"\n{safe_line(facts.name)} ({facts.architecture}, {format_bytes(facts.size_bytes)})")
-        print("\n".join(f"  {line}" for line in outlook(machine, facts)))
+        tell(f"\n{safe_line(facts.name)} ({facts.architecture}, {format_bytes(facts.size_bytes)})")
+        tell("\n".join(f"  {line}" for line in outlook(machine, facts)))
 
 
 def machine_lines(machine: Machine) -> list[str]:

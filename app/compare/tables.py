@@ -1,6 +1,7 @@
 """A comparison for people: a table with a small chart for the terminal, and a table to paste."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from ebbtide.app.compare.rows import Row, foot_lines, head_lines, rows_of
@@ -8,15 +9,63 @@ from ebbtide.app.compare.rows import figure as figure_of
 
 HEAD = Row("", "ebbtide", "llama.cpp", "ratio (95 % interval)")
 BAR_CELLS = 40
+BESIDE_BAR_CELLS = 20
+"""Name and figure."""
 MEANING = "Medians of all pairs (least to most). Ratio: ebbtide / llama.cpp, the median of the pairs' own."
 
 
-def as_text(result: dict[str, Any]) -> str:
-    rows = [HEAD, *rows_of(result)]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = ["  ".join(f"{row[column]:<{widths[column]}}" for column in range(4)).rstrip() for row in rows]
-    parts = [head_lines(result), lines, chart(rows_of(result), _full_cell()), [MEANING, *foot_lines(result)]]
-    return "\n\n".join("\n".join(part) for part in parts)
+def as_text(result: dict[str, Any], columns: int | None = None) -> str:
+    """All of it; the table and the chart fit a terminal of so many `columns`, other lines may be longer."""
+    rows = rows_of(result)
+    table = table_lines(rows, columns)
+    bars = chart(rows, _full_cell(), columns)
+    return "\n\n".join("\n".join(part) for part in [head_lines(result), table, bars, _foot(result)])
+
+
+def _foot(result: dict[str, Any]) -> list[str]:
+    return [MEANING, *foot_lines(result)]
+
+
+def table_lines(rows: Sequence[Row], columns: int | None) -> list[str]:
+    """A row a measure; where that is too wide, what is in brackets goes below; at worst a row a figure."""
+    for shape in (_wide, _two_storied):
+        lines = _aligned(shape([HEAD, *rows]))
+        if columns is None or max(map(len, lines)) <= columns:
+            return lines
+    return _stacked(rows)
+
+
+def _wide(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    return [row[:4] for row in rows]
+
+
+def _two_storied(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    cells = []
+    for row in rows:
+        above, below = zip(*map(_storeys, row[1:4]), strict=True)
+        cells.append((row.name, *above))
+        cells += [("", *below)] if any(below) else []
+    return cells
+
+
+def _storeys(cell: str) -> tuple[str, str]:
+    """`3.35x (1.53 to 5.17)` in two."""
+    above, bracket, below = cell.partition(" (")
+    return above, bracket[1:] + below
+
+
+def _stacked(rows: Sequence[Row]) -> list[str]:
+    lines = []
+    for row in rows:
+        lines.append(row.name)
+        heads = [_storeys(head)[0] for head in HEAD[1:4]]
+        lines += _aligned([(f"  {head}", cell) for head, cell in zip(heads, row[1:4], strict=True) if cell])
+    return lines
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:<{widths[n]}}" for n, cell in enumerate(row)).rstrip() for row in rows]
 
 
 def as_markdown(result: dict[str, Any]) -> str:
@@ -34,8 +83,9 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def chart(rows: list[Row], cell: str) -> list[str]:
+def chart(rows: list[Row], cell: str, columns: int | None = None) -> list[str]:
     """Two bars a measure, the longer one with all the room."""
+    cells = BAR_CELLS if columns is None else max(1, min(BAR_CELLS, columns - BESIDE_BAR_CELLS))
     lines = []
     for row in rows:
         ours, theirs = row.values
@@ -45,7 +95,7 @@ def chart(rows: list[Row], cell: str) -> list[str]:
         better = "less is better" if row.unit == "s" else "more is better"
         lines.append(f"{row.name}, {row.unit} ({better})")
         for name, value in (("ebbtide", ours), ("llama.cpp", theirs)):
-            bar = cell * max(1, round(BAR_CELLS * value / longest))
+            bar = cell * max(1, round(cells * value / longest))
             lines.append(f"  {name:<10} {bar} {figure_of(value)}")
     return lines or ["Nothing to draw: only one contender ran."]
 
