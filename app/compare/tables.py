@@ -17,19 +17,19 @@ MEANING = "Medians of all pairs (least to most). Ratio: ebbtide / llama.cpp, the
 def as_text(result: dict[str, Any], columns: int | None = None) -> str:
     """All of it; the table and the chart fit a terminal of so many `columns`, other lines may be longer."""
     rows = rows_of(result)
-    table = table_lines(rows, columns)
+    table = table_lines([HEAD, *rows], columns)
     bars = chart(rows, _full_cell(), columns)
-    return "\n\n".join("\n".join(part) for part in [head_lines(result), table, bars, _foot(result)])
-
-
-def _foot(result: dict[str, Any]) -> list[str]:
-    return [MEANING, *foot_lines(result)]
+    parts = [head_lines(result), table, bars, [MEANING, *foot_lines(result)]]
+    return "\n\n".join("\n".join(part) for part in parts)
 
 
 def table_lines(rows: Sequence[Row], columns: int | None) -> list[str]:
-    """A row a measure; where that is too wide, what is in brackets goes below; at worst a row a figure."""
+    """A row a measure, below the headings, which are the first of `rows`.
+
+    Where that is too wide, what is in brackets goes below what it belongs to; at worst it is a row a figure.
+    """
     for shape in (_wide, _two_storied):
-        lines = _aligned(shape([HEAD, *rows]))
+        lines = _aligned(shape(rows))
         if columns is None or max(map(len, lines)) <= columns:
             return lines
     return _stacked(rows)
@@ -56,9 +56,9 @@ def _storeys(cell: str) -> tuple[str, str]:
 
 def _stacked(rows: Sequence[Row]) -> list[str]:
     lines = []
-    for row in rows:
+    heads = [_storeys(head)[0] for head in rows[0][1:4]]
+    for row in rows[1:]:
         lines.append(row.name)
-        heads = [_storeys(head)[0] for head in HEAD[1:4]]
         lines += _aligned([(f"  {head}", cell) for head, cell in zip(heads, row[1:4], strict=True) if cell])
     return lines
 
