@@ -33,20 +33,22 @@ class NoEngineError(EbbtideError):
 
 @click.command("top", short_help="Watch the memory of a running engine.")
 @click.argument("pid", required=False, type=click.IntRange(1), metavar="[PID]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, several times a second.")
-@click.option("--once", is_flag=True, help="One JSON object, then end.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures of this moment as one JSON object.")
+@click.option(
+    "--follow", is_flag=True, help="One JSON object a line, several times a second, until the engine ends."
+)
 @click.option("--theme", type=click.Choice(THEME_WISHES), help="Colours of the screen.")
 @click.pass_obj
-def top(context: AppContext, pid: int | None, as_json: bool, once: bool, theme: str | None) -> None:
+def top(context: AppContext, pid: int | None, as_json: bool, follow: bool, theme: str | None) -> None:
     """Attach to a running engine and show its memory; nothing can be changed from here.
 
-    Into a pipe or a file it prints JSON, as with --json, until the engine or the reader ends.
+    Into a pipe or a file it prints one JSON object, as with --json.
     """
     with choose(context, pid) as viewer:
-        if once:
-            FramePrinter().show(complete_frame(viewer))
-        elif as_json or not sys.stdout.isatty():
+        if follow:
             print_frames(viewer)
+        elif as_json or not sys.stdout.isatty():
+            FramePrinter().show(complete_frame(viewer))
         else:
             from ebbtide.app.top_app import TopApp  # Textual
 
