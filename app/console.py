@@ -9,6 +9,7 @@ from typing import ClassVar, Self, TextIO
 from ebbtide.app.folded import UNKNOWN_COLUMNS, columns_of, write_folded
 from ebbtide.app.progress_bar import bar_line, shortened
 from ebbtide.app.safe_text import safe, safe_line
+from ebbtide.app.sentences import in_two_lines
 from ebbtide.app.stages import Pace, is_short, of_total, stage_words
 from ebbtide.engine.errors import EbbtideError
 
@@ -44,8 +45,9 @@ def print_error(error: EbbtideError, detail: str = "") -> None:
     ProgressPrinter.wipe_shown()
     if detail:
         print(safe(detail).rstrip(), file=sys.stderr)
-    write_folded(sys.stderr, f"{PROGRAM}{safe_line(str(error))}", hang=len(PROGRAM))
-    write_folded(sys.stderr, f"  {safe_line(error.hint)}")
+    what, to_do = in_two_lines(error).split("\n")
+    write_folded(sys.stderr, f"{PROGRAM}{what}", hang=len(PROGRAM))
+    write_folded(sys.stderr, f"  {to_do}")
 
 
 class ProgressPrinter:

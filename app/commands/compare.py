@@ -47,7 +47,10 @@ def parse_limit(context: click.Context, parameter: click.Parameter, value: str |
 )
 @click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="Pairs of runs.")
 @click.option(
-    "--memory-limit", callback=parse_limit, metavar="SIZE", help="Memory for each contender (Linux cgroups)."
+    "--memory-limit",
+    callback=parse_limit,
+    metavar="SIZE",
+    help="Memory for each contender: 2500MiB, 8GB (Linux cgroups).",
 )
 @click.option("--markdown", is_flag=True, help="Print a table to paste.")
 @click.option("--json", "as_json", is_flag=True)

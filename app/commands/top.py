@@ -10,6 +10,7 @@ from ebbtide.app.console import note
 from ebbtide.app.context import AppContext
 from ebbtide.app.frame_json import FramePrinter
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.sentences import statement
 from ebbtide.app.theme_wishes import THEME_WISHES
 from ebbtide.engine.errors import EbbtideError, EngineDied, UsageError
 from ebbtide.engine.frames import Card, Frame
@@ -27,7 +28,7 @@ class NoEngineError(EbbtideError):
 
     exit_code = 3
 
-    def __init__(self, message: str = "no engine is running") -> None:
+    def __init__(self, message: str = "No engine is running") -> None:
         super().__init__(message, hint="Start `ebbtide` in another terminal first.")
 
 
@@ -66,7 +67,7 @@ def choose(context: AppContext, pid: int | None) -> "Viewer":
     cards = [card for card in find_engines(folder) if pid in (None, card.pid)]
     viewers = [(card, viewer) for card in cards if (viewer := _open(context, card)) is not None]
     if not viewers:
-        raise NoEngineError(f"no engine runs as process {pid}" if pid else "no engine is running")
+        raise NoEngineError(f"No engine runs as process {pid}" if pid else "No engine is running")
     chosen = viewers[0][1] if len(viewers) == 1 else _pick(viewers)
     for _, viewer in viewers:
         if viewer is not chosen:
@@ -122,4 +123,4 @@ def print_frames(viewer: "Viewer") -> None:
             if frame is not None:
                 printer.show(frame)
     except EngineDied as ended:
-        note(str(ended))
+        note(statement(str(ended)))

@@ -49,7 +49,7 @@ def test_without_an_engine_it_says_what_to_do(cli: Cli) -> None:
     for arguments in (["top"], ["top", "--json"], ["top", "--follow"], ["top", "12345"]):
         result = cli(*arguments)
         assert result.code == 3 and result.out == ""
-        assert "no engine" in result.err and "Start `ebbtide`" in result.err
+        assert "ebbtide: No engine" in result.err and "Start `ebbtide`" in result.err
 
 
 def test_a_stale_card_is_no_engine(cli: Cli, folder: Path) -> None:
