@@ -6,9 +6,9 @@ from ebbtide.app.safe_text import safe_line
 from ebbtide.engine.errors import EbbtideError
 
 _ENDS = (".", "!", "?", "…", ":")
-
-_WORD = re.compile(r"(?!ebbtide\b)[a-z][a-z']*(?=[ ,;]|:(?!\S)|$)")
-"""An ordinary word; a file's name has a dot, a flag begins with dashes, a quotation with its mark."""
+_WORD = re.compile(r"(?!ebbtide\b)[a-z][a-z']*(?=[ ,;]|:(?=\s|$)|$)")
+"""An ordinary word; a file's name has a dot, a flag begins with dashes, a quotation with its mark, and the
+name of a card (cuda:0) goes on behind its colon."""
 
 
 def sentence(text: str) -> str:

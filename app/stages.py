@@ -51,23 +51,34 @@ def is_short(stage: str) -> bool:
 
 
 class Pace:
-    """How long a stage will take, from what it has done so far. Told of every progress event."""
+    """How long a stage will take, from what it has done so far. Told of every progress event.
+
+    Asked again without progress, it counts down from what it said last, and says nothing once that is over.
+    """
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         self._now = now or time.monotonic
-        self._stage, self._total = "", 0
-        self._began = self._first = 0.0
+        self._stage, self._total, self._done = "", 0, 0
+        self._began = self._first = self._ends = 0.0
 
     def take(self, stage: str, done: int, total: int) -> str:
         """ ", about 40 s left"; empty until that can be known."""
         moment = self._now()
         if (stage, total) != (self._stage, self._total):
             self._stage, self._total, self._began, self._first = stage, total, moment, done
-        passed, more = moment - self._began, done - self._first
-        if passed < LEAST_OBSERVED_S or more < LEAST_OBSERVED_SHARE * total or done >= total:
-            return ""
-        left = (total - done) * passed / more
+            self._done, self._ends = done, moment
+        if done != self._done:
+            self._done = done
+            self._ends = self._end(moment)
+        left = self._ends - moment
         return f", about {_about(left)} left" if left >= 1 else ""
+
+    def _end(self, moment: float) -> float:
+        """When all will be done; now, where that cannot be known."""
+        passed, more, rest = moment - self._began, self._done - self._first, self._total - self._done
+        if passed < LEAST_OBSERVED_S or more < LEAST_OBSERVED_SHARE * self._total or rest <= 0:
+            return moment
+        return moment + rest * passed / more
 
 
 def _about(seconds: float) -> str:

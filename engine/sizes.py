@@ -23,8 +23,24 @@ def whole_mib(nbytes: int) -> int:
 
 
 def mib_words(nbytes: int) -> str:
-    """An exact size in a sentence, rounded up: "2,736 MiB"."""
+    """An exact size in a sentence, rounded up, so that what is needed is enough: "2,736 MiB"."""
     return f"{whole_mib(nbytes):,} MiB"
+
+
+def mib_there(nbytes: int) -> str:
+    """The size of what is there, beside what is needed: rounded down, so that too little reads as less."""
+    return f"{nbytes // MIB:,} MiB"
+
+
+def mib_about(nbytes: int) -> str:
+    """The same size as `format_bytes` tells, in the unit of sizes that are needed."""
+    return f"{round(nbytes / MIB):,} MiB"
+
+
+def too_much_words(wanted_bytes: int, there_bytes: int) -> tuple[str, str]:
+    """What is wanted and the less that is there: at a glance, or in MiB where that reads the same."""
+    wanted, there = format_bytes(wanted_bytes), format_bytes(there_bytes)
+    return (wanted, there) if wanted != there else (mib_words(wanted_bytes), mib_there(there_bytes))
 
 
 def mib_typed(nbytes: int) -> str:

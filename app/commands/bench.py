@@ -16,8 +16,10 @@ from ebbtide.app.context import AppContext
 from ebbtide.app.machine import gpu_name
 from ebbtide.app.options import EngineFlags, bench_options, model_argument
 from ebbtide.app.session import Session
+from ebbtide.app.steadiness import steadiness_notes
 from ebbtide.app.stream_rate import measure_stream_rate
-from ebbtide.engine.errors import UsageError
+from ebbtide.app.ticking import ticking
+from ebbtide.engine.errors import ContextError
 from ebbtide.engine.messages import Loaded
 from ebbtide.engine.processors import cpu_name
 from ebbtide.engine.sizes import format_bytes
@@ -52,7 +54,7 @@ def parse_counts(context: click.Context, parameter: click.Parameter, value: str 
     help="Prompt lengths in tokens.",
 )
 @click.option(
-    "--decode", type=click.IntRange(1), default=64, show_default=True, help="Answer length in tokens."
+    "--decode", type=click.IntRange(2), default=64, show_default=True, help="Answer length in tokens."
 )
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
@@ -85,9 +87,10 @@ def bench(
 
 
 def check_context(loaded: Loaded, prompt: int, decode: int) -> None:
+    """Raises ContextError."""
     if max(prompt, FIRST_TOKEN_PROMPT + decode) + 1 > loaded.ctx:
-        raise UsageError(
-            f"{prompt} prompt tokens and {decode} answer tokens do not fit a context of {loaded.ctx}",
+        raise ContextError(
+            f"{prompt:,} prompt tokens and {decode:,} answer tokens do not fit a context of {loaded.ctx:,}.",
             hint="Use smaller --prefill and --decode, or a larger --ctx.",
         )
 
@@ -117,17 +120,21 @@ def machine_object(loaded: Loaded) -> dict[str, Any]:
 def measure(session: Session, prefill: list[int], decode: int, runs: int) -> dict[str, Any]:
     """The figures of the result."""
     kinds = [Kind(FIRST_TOKEN_PROMPT, decode), *(Kind(count, 1) for count in prefill)]
-    with ProgressPrinter() as progress:
-        answers, *prompts = Rounds(session).run(kinds, runs, progress.update)
+    with ProgressPrinter() as progress, ticking(progress.update) as update:
+        answers, *prompts = Rounds(session).run(kinds, runs, update)
     last = (prompts or [answers])[-1][-1]
+    decoded = [answer.timings.decode_tok_s for answer in answers]
+    read = {
+        str(count): [prompt.timings.prefill_tok_s for prompt in group]
+        for count, group in zip(prefill, prompts, strict=True)
+    }
+    named = {"decode": decoded} | {f"prefill {count}": speeds for count, speeds in read.items()}
     return {
-        "decode_tok_s": spread([answer.timings.decode_tok_s for answer in answers]),
-        "prefill_tok_s": {
-            str(count): spread([prompt.timings.prefill_tok_s for prompt in group])
-            for count, group in zip(prefill, prompts, strict=True)
-        },
+        "decode_tok_s": spread(decoded),
+        "prefill_tok_s": {count: spread(speeds) for count, speeds in read.items()},
         "first_token_s": spread([answer.timings.first_token_s for answer in answers]),
         "memory": memory_object(last.memory),
+        "notes": [*steadiness_notes(named)],
     }
 
 
@@ -143,7 +150,7 @@ def as_table(result: dict[str, Any], planes: int) -> str:
     machine = result["machine"]
     head = f"{result['model']}: {machine['cpu']}, {machine['isa']}, {machine['threads']} threads"
     rest = [*_width_rows(result["width"], planes), _peak_row(result["memory"])]
-    return "\n".join([head, *(_row(*row) for row in rows), *rest])
+    return "\n".join([head, *(_row(*row) for row in rows), *rest, *result["notes"]])
 
 
 def _row(name: str, value: dict[str, Any], unit: str) -> str:

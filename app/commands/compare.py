@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -19,19 +20,25 @@ from ebbtide.app.folded import columns_of
 from ebbtide.app.options import EngineFlags, bench_options, model_argument, refuse
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.budget import parse_bytes
-from ebbtide.engine.sizes import MIB
 
 NOT_GIVEN = EngineFlags().pack
 INSTALL_HINT = "Install it with: pip install 'ebbtide[baseline]' (it is compiled, which takes some minutes)."
 
 
-def parse_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Bytes of `8GB`. Raises BadParameter."""
+class MemoryLimit(NamedTuple):
+    nbytes: int
+    typed: str
+
+
+def parse_limit(context: click.Context, parameter: click.Parameter, value: str | None) -> MemoryLimit | None:
+    """`8GB`. Raises BadParameter."""
+    if value is None:
+        return None
     try:
-        limit = None if value is None else parse_bytes(value)
+        limit = MemoryLimit(parse_bytes(value), value)
     except UsageError as error:
         raise click.BadParameter(f"{value!r} is not a size; write 2500MiB or 8GB.") from error
-    if limit == 0:
+    if limit.nbytes == 0:
         raise click.BadParameter("a limit of 0 bytes leaves nothing to work with.")
     return limit
 
@@ -50,7 +57,7 @@ def parse_limit(context: click.Context, parameter: click.Parameter, value: str |
     "--memory-limit",
     callback=parse_limit,
     metavar="SIZE",
-    help="Memory for each contender: 2500MiB, 8GB (Linux cgroups).",
+    help="Memory for each contender, such as 2500MiB or 8GB (Linux cgroups).",
 )
 @click.option("--markdown", is_flag=True, help="Print a table to paste.")
 @click.option("--json", "as_json", is_flag=True)
@@ -63,7 +70,7 @@ def compare(
     prefill: list[int],
     decode: int,
     runs: int,
-    memory_limit: int | None,
+    memory_limit: MemoryLimit | None,
     markdown: bool,
     as_json: bool,
     flags: EngineFlags,
@@ -84,7 +91,7 @@ def compare(
     command = " ".join(["ebbtide compare", *_arguments(model, prefill, decode, runs, memory_limit, flags)])
     given = flags.budget is not None
     comparison = Comparison(context, load, prefill, decode, runs, budget_given=given)
-    result = comparison.run(memory_limit) | {"command": command}
+    result = comparison.run(memory_limit and memory_limit.nbytes) | {"command": command}
     if as_json:
         print(json.dumps(result))
     elif markdown:
@@ -101,7 +108,12 @@ def is_installed() -> bool:
 
 
 def _arguments(
-    model: str | None, prefill: list[int], decode: int, runs: int, limit: int | None, flags: EngineFlags
+    model: str | None,
+    prefill: list[int],
+    decode: int,
+    runs: int,
+    limit: MemoryLimit | None,
+    flags: EngineFlags,
 ) -> Iterator[str]:
     """The command line that races like this again."""
     if model is not None:
@@ -114,4 +126,4 @@ def _arguments(
     if flags.prefetch:
         yield "--prefetch"
     if limit is not None:
-        yield f"--memory-limit {limit // MIB}MiB" if limit % MIB == 0 else f"--memory-limit {limit}B"
+        yield f"--memory-limit {shlex.quote(limit.typed)}"

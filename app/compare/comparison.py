@@ -1,10 +1,11 @@
 """One comparison, from a command for the engine to the result."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import psutil
@@ -13,26 +14,31 @@ from ebbtide.app.commands.bench import FIRST_TOKEN_PROMPT, check_context, machin
 from ebbtide.app.commands.loading import open_session
 from ebbtide.app.compare import llama_process
 from ebbtide.app.compare.contenders import Ebbtide, LlamaCpp
+from ebbtide.app.compare.least_limit import killed, too_small
 from ebbtide.app.compare.limits import PROCESS_BYTES, Limits, inside, memory_limits
 from ebbtide.app.compare.race import Race
 from ebbtide.app.compare.read_ahead import read_ahead_bytes
-from ebbtide.app.compare.result import ebbtide_object, llama_object, prompt_tokens, ratios
-from ebbtide.app.compare.sample import DECODE, Samples
-from ebbtide.app.compare.statistics import STEADY, unsteadiness
+from ebbtide.app.compare.result import ebbtide_object, llama_object, prompt_tokens, ratios, speeds
+from ebbtide.app.compare.sample import Samples
 from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.memory_cgroup import drop_caches
 from ebbtide.app.session import PackNeededError, Session
+from ebbtide.app.steadiness import steadiness_notes
+from ebbtide.app.ticking import ticking
 from ebbtide.engine.client import ENGINE_COMMAND
-from ebbtide.engine.errors import FitError, UsageError
+from ebbtide.engine.errors import EngineDied, FitError, UsageError
 from ebbtide.engine.messages import Load, Loaded
-from ebbtide.engine.sizes import format_bytes
 
 SLACK_TOKENS = 64
 """A prompt of synthetic words is only about as long as is wanted."""
 CONTEXT_STEP = 256
 RESIDENT_SHARE = 2.5
 """Of the file's size: what two models in memory take, one of them perhaps with a repacked copy."""
+
+PACK_HINT = "Add --pack yes (experts are then read from a pack), or give a larger --memory-limit."
+
+Answer = TypeVar("Answer")
 
 
 class Comparison:
@@ -64,7 +70,14 @@ class Comparison:
                 note(limits.note)
             if limits.budget and not self._budget_given:
                 self._load = msgspec.structs.replace(self._load, budget=limits.budget)
-            return self._race(limits)
+            if limits.ours and limits.limit_bytes <= PROCESS_BYTES:
+                self._refuse_if_too_small(limits)  # in there, the engine would be killed after a long while
+            try:
+                return self._race(limits)
+            except EngineDied as death:
+                if limits.ours and limits.ours.kills():
+                    raise killed(limits.limit_bytes, budget_given=self._budget_given) from death
+                raise
 
     def _race(self, limits: Limits) -> dict[str, Any]:
         engine = inside(limits.ours, self._context.engine_command or ENGINE_COMMAND)
@@ -87,9 +100,9 @@ class Comparison:
             stack.callback(theirs.rest)
             if not together:
                 ours.rest()
-            with ProgressPrinter() as progress:
+            with ProgressPrinter() as progress, ticking(progress.update) as update:
                 race = Race(ours, theirs, prompts, self._runs, together=together)
-                samples = race.run(progress.update)
+                samples = race.run(update)
             return self._result(ours, theirs, samples, machine, limits, together)
 
     def _result(
@@ -125,16 +138,8 @@ class Comparison:
             yield "The two models do not fit into memory together: each was loaded anew for its turn."
         if self._load.device != "cpu":
             yield f"ebbtide was allowed a card (--device {self._load.device}); llama.cpp was not."
-        unsteady = unsteadiness(
-            [sample.decode_tok_s if measure == DECODE else sample.prefill_tok_s for sample in group]
-            for side in samples
-            for measure, group in side.items()
-        )
-        if unsteady > STEADY:
-            yield (
-                f"Runs of the same kind differ by up to {unsteady:.1f} times: something else keeps this "
-                "machine busy, and the figures of neither are what it can do."
-            )
+        for who, side in zip(("ebbtide", "llama.cpp"), samples, strict=True):
+            yield from steadiness_notes(speeds(side), who)
         for measure, counts in prompt_tokens(*samples).items():
             if len(set(counts.values())) > 1:
                 yield f"The prompt of {measure} has different tokens for both: {counts}."
@@ -148,26 +153,39 @@ class Comparison:
 
     def _enter(self, stack: ExitStack, context: AppContext, limits: Limits) -> tuple[Session, Loaded]:
         try:
-            return stack.enter_context(open_session(context, self._load))
+            return self._own_context(lambda: stack.enter_context(open_session(context, self._load)))
+        except PackNeededError as error:
+            if limits.budget and not self._budget_given:
+                error.hint = PACK_HINT
+            raise
+        except (FitError, EngineDied):
+            if limits.budget and not self._budget_given:
+                self._refuse_if_too_small(limits)
+            raise
+
+    def _own_context(self, load: Callable[[], Answer]) -> Answer:
+        """The model's own context may be shorter than wanted, and the prompts may fit it all the same."""
+        try:
+            return load()
         except UsageError:
             if self._ctx_given or not self._load.ctx:
                 raise
-            # The model's own context may be shorter, and the prompts may fit it all the same.
             self._load = msgspec.structs.replace(self._load, ctx=0)
-            return self._enter(stack, context, limits)
-        except FitError as error:
-            if limits.budget and not self._budget_given:
-                error.hint = _hint_inside_a_limit(error)
-            raise
+            return load()
+
+    def _refuse_if_too_small(self, limits: Limits) -> None:
+        """The engine is asked outside the limit what the model needs at least. Raises FitError."""
+
+        def smallest_budget_bytes() -> int:
+            with Session(self._context.make_client()) as session:
+                load = msgspec.structs.replace(self._load, budget="0%")
+                return session.load(load).smallest_budget_bytes
+
+        refusal = too_small(limits.limit_bytes, self._own_context(smallest_budget_bytes))
+        if refusal is not None:
+            raise refusal
 
     def _fits_twice(self, limits: Limits) -> bool:
         """Whether both models may be in memory at once."""
-        wanted = 2 * limits.limit_bytes if limits.ours else RESIDENT_SHARE * self._file_bytes
-        return bool(wanted <= psutil.virtual_memory().available)
-
-
-def _hint_inside_a_limit(error: FitError) -> str:
-    if isinstance(error, PackNeededError):
-        return "Add --pack yes (experts are then read from a pack), or give a larger --memory-limit."
-    room = format_bytes(PROCESS_BYTES)
-    return f"Of the limit, {room} are for the process beside its budget: give a larger --memory-limit."
+        most = 2 * limits.limit_bytes if limits.ours else math.inf
+        return bool(min(most, RESIDENT_SHARE * self._file_bytes) <= psutil.virtual_memory().available)

@@ -6,10 +6,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ebbtide.app.memory_cgroup import LimitRefused, MemoryCgroup, drop_caches
+from ebbtide.engine.memory.observed import observe
 from ebbtide.engine.sizes import MIB, format_bytes
 
 PROCESS_BYTES = 112 * MIB
 """What an engine takes beside its budget: interpreter, libraries, buffers for reading."""
+
+NO_DROP = "The page cache cannot be dropped here: what is in it is free for both."
 
 
 @dataclass(frozen=True)
@@ -20,11 +23,19 @@ class Limits:
     ours: MemoryCgroup | None = None
     theirs: MemoryCgroup | None = None
     note: str = ""
+    room_bytes: int | None = None
+    """What `--budget auto` may take without the limit; None where the system does not say."""
 
     @property
     def budget(self) -> str | None:
-        """What ebbtide may take inside the limit; None without one."""
-        return f"{max(self.limit_bytes - PROCESS_BYTES, MIB) // MIB}MiB" if self.ours else None
+        """What ebbtide may take inside the limit; None without one. A limit that leaves more than the machine
+        has free is no reason to take more than that.
+        """
+        if self.ours is None:
+            return None
+        left = self.limit_bytes - PROCESS_BYTES
+        fits = self.room_bytes is None or left < self.room_bytes
+        return f"{max(left, MIB) // MIB}MiB" if fits else "auto"
 
     def kills(self) -> int:
         """Processes of llama.cpp that the limit killed."""
@@ -51,7 +62,9 @@ def memory_limits(limit_bytes: int | None) -> Iterator[Limits]:
             wanted = format_bytes(limit_bytes)
             yield Limits(note=f"No limit of {wanted} can be set, so both run without: {refusal}.")
             return
-        note = (
-            "" if drop_caches() else "The page cache cannot be dropped here: what is in it is free for both."
-        )
-        yield Limits(limit_bytes, ours, theirs, note)
+        here = observe()
+        notes = [] if drop_caches() else [NO_DROP]
+        if 0 < here.whole_bytes <= limit_bytes:
+            there = f"there are {format_bytes(here.whole_bytes)} of memory"
+            notes.append(f"The limit of {format_bytes(limit_bytes)} limits nothing: {there}.")
+        yield Limits(limit_bytes, ours, theirs, " ".join(notes), here.budget_room_bytes)

@@ -43,13 +43,12 @@ class Llama:
 
     def describe(self) -> dict[str, Any]:
         library = self._library
-        features = [part.strip() for part in library.llama_print_system_info().decode().split("|")]
         return {
             "version": library.__version__,
             "ctx": int(library.llama_n_ctx(self._context)),
             "batch": self._batch_tokens,
             "ubatch": int(library.llama_n_ubatch(self._context)),
-            "features": [part.removesuffix(" = 1") for part in features if part.endswith(" = 1")],
+            "features": features_of(library.llama_print_system_info().decode()),
         }
 
     def run(self, text: str, tokens: int) -> dict[str, Any]:
@@ -123,6 +122,12 @@ class Llama:
         if level == ERROR_LEVEL and (line := text.decode("utf-8", "replace").strip()):
             self._errors.append(line)
             print(line, file=sys.stderr, flush=True)
+
+
+def features_of(information: str) -> list[str]:
+    """What is switched on in "CPU : SSE3 = 1 | AVX = 0 | ": each backend's name stands before its first."""
+    parts = (part.strip() for part in information.split("|"))
+    return [part.removesuffix(" = 1").rpartition(" : ")[2] for part in parts if part.endswith(" = 1")]
 
 
 def _peak_bytes() -> int:

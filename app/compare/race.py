@@ -1,10 +1,10 @@
 """Interleaved pairs: one contender computes at a time, and who goes first alternates."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ebbtide.app.compare.contenders import Ebbtide, LlamaCpp
 from ebbtide.app.compare.llama_process import LlamaFailed
-from ebbtide.app.compare.sample import DECODE, Contender, Prompt, Samples
+from ebbtide.app.compare.sample import DECODE, Contender, Prompt, Sample, Samples
 
 Update = Callable[[str, int, int], None]
 STAGE = "Racing ebbtide and llama.cpp"
@@ -38,16 +38,17 @@ class Race:
     def _pairs(self, contenders: Sequence[Contender], update: Update) -> list[Samples]:
         samples: list[Samples] = [{prompt.measure: [] for prompt in self._prompts} for _ in contenders]
         turns = [*zip(contenders, samples, strict=True)]
-        total, done = self._runs * len(turns), 0
+        total, done = self._runs * len(turns) * len(self._prompts), 0
         update(STAGE, 0, total)
         for pair in range(self._runs):
             for contender, into in turns if pair % 2 == 0 else turns[::-1]:
-                self._turn(contender, into)
-                done += 1
-                update(STAGE, done, total)
+                for measure, sample in self._turn(contender):
+                    into[measure].append(sample)
+                    done += 1
+                    update(STAGE, done, total)
         return samples
 
-    def _turn(self, contender: Contender, into: Samples) -> None:
+    def _turn(self, contender: Contender) -> Iterator[tuple[str, Sample]]:
         contender.ready()
         if contender not in self._warm:
             for prompt in self._prompts:
@@ -55,7 +56,7 @@ class Race:
                     contender.request(prompt)
             self._warm.add(contender)
         for prompt in self._prompts:
-            into[prompt.measure].append(contender.request(prompt))
+            yield prompt.measure, contender.request(prompt)
         if not self._together:
             contender.rest()
             self._warm.discard(contender)

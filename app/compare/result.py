@@ -8,11 +8,13 @@ from ebbtide.app.commands.bench import spread
 from ebbtide.app.commands.run import memory_object
 from ebbtide.app.compare.contenders import Ebbtide, LlamaCpp
 from ebbtide.app.compare.sample import DECODE, Sample, Samples
-from ebbtide.app.compare.statistics import Ratio, ratio_of
+from ebbtide.app.compare.statistics import Ratio, has_interval, ratio_of
 from ebbtide.engine.messages import Memory
 
 FIRST_TOKEN_PROMPT = "512"
 """The prompt whose first token is reported, where it is among those that were measured."""
+INTERVAL, RANGE = "95%", "least_to_most"
+"""Kinds of interval: that of the median, or, with too few pairs for one, the pairs' own least and most."""
 
 
 def ebbtide_object(contender: Ebbtide, samples: Samples) -> dict[str, Any]:
@@ -86,8 +88,16 @@ def first_tokens(samples: Samples) -> list[Sample]:
     return samples[first_token_length(samples)]
 
 
+def speeds(samples: Samples) -> dict[str, list[float]]:
+    """Tokens a second of every run, by the name that tables give the measure."""
+    prefill = {
+        f"prefill {count}": [sample.prefill_tok_s for sample in samples[count]] for count in lengths(samples)
+    }
+    return {DECODE: [sample.decode_tok_s for sample in samples.get(DECODE, [])], **prefill}
+
+
 def ratios(ours: Samples, theirs: Samples) -> dict[str, Any]:
-    """`NAME_ratio` and `NAME_ratio_interval`; null where there is none."""
+    """`NAME_ratio` and `NAME_ratio_interval`; null where there is none. All intervals are of one kind."""
     if not theirs:
         theirs = {measure: [] for measure in ours}
     decode = ratio_of(*([sample.decode_tok_s for sample in side[DECODE]] for side in (ours, theirs)))
@@ -103,6 +113,7 @@ def ratios(ours: Samples, theirs: Samples) -> dict[str, Any]:
         "decode_ratio_interval": _interval(decode),
         "prefill_ratio_interval": {count: _interval(ratio) for count, ratio in prefill.items()},
         "first_token_ratio_interval": _interval(first),
+        "interval_kind": INTERVAL if has_interval(len(ours[DECODE])) else RANGE,
         "first_token_prompt": int(first_token_length(ours)),
     }
 

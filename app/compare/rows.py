@@ -6,6 +6,10 @@ from ebbtide.app.safe_text import safe_line
 from ebbtide.engine.sizes import format_bytes
 
 NOTHING = "-"
+PEAK = (
+    "Peak memory is all that a process had resident, pages of shared files too; a limit counts such a page "
+    "once, for whoever read it first."
+)
 
 
 class Row(NamedTuple):
@@ -87,19 +91,20 @@ def foot_lines(result: dict[str, Any]) -> list[str]:
     if ran is None:
         lines.append(f"{what}: no configuration worked, so there is nothing to compare with")
     else:
-        features = " ".join(ran.get("features", [])).removeprefix("CPU : ")
+        features = " ".join(ran.get("features", []))
         lines.append(f"{what}: {ran['name']}" + (f"; built with {features}" if features else ""))
     for failure in theirs["failures"]:
         lines.append(f"llama.cpp, {failure['configuration']}: {failure['failure']}")
-    lines += _read_ahead_lines(result)
+    lines += _limit_lines(result)
     return [*lines, *result["notes"], f"Again: {safe_line(result['command'])}"]
 
 
-def _read_ahead_lines(result: dict[str, Any]) -> list[str]:
-    """Only a model that a limit keeps out of memory is read again and again."""
-    nbytes = result["read_ahead_bytes"]
-    if nbytes is None or not result["memory_limit_bytes"]:
+def _limit_lines(result: dict[str, Any]) -> list[str]:
+    """What figures inside a limit depend on: only there a model is read from the disk again and again."""
+    if not result["memory_limit_bytes"]:
         return []
-    return [
-        f"The model's disk reads ahead {format_bytes(nbytes)}: llama.cpp's speed with mmap depends on it."
-    ]
+    lines, nbytes = [PEAK], result["read_ahead_bytes"]
+    if nbytes is not None:
+        ahead = format_bytes(nbytes)
+        lines.append(f"The model's disk reads ahead {ahead}: llama.cpp's speed with mmap depends on it.")
+    return lines

@@ -1,18 +1,15 @@
 """Medians of pairwise ratios, and how sure they are."""
 
-import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from math import comb
 from statistics import median
 from typing import NamedTuple
 
-RESAMPLES = 2000
 LEVEL = 0.95
-STEADY = 1.5
-"""Most to least, of runs on a machine that does nothing else."""
 
 
 class Ratio(NamedTuple):
-    """The median of pairwise ratios and its bootstrap interval (percentiles; Efron and Tibshirani, 1993)."""
+    """The median of pairwise ratios and the interval of `median_interval`."""
 
     median: float
     low: float
@@ -24,17 +21,26 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
     if not theirs or min(*ours, *theirs) <= 0:
         return None
     ratios = [our / their for our, their in zip(ours, theirs, strict=True)]
-    return Ratio(median(ratios), *bootstrap_interval(ratios))
+    return Ratio(median(ratios), *median_interval(ratios))
 
 
-def unsteadiness(series: Iterable[Sequence[float]]) -> float:
-    """How many times the most of a series is its least; the worst of all series. 1 where there is nothing."""
-    return max((max(values) / min(values) for values in series if values and min(values) > 0), default=1.0)
+def has_interval(count: int) -> bool:
+    """Whether so many values tell an interval of `LEVEL`: six do."""
+    return _misses(count, 0) <= 1 - LEVEL
 
 
-def bootstrap_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
-    """The interval of the median of `values`; the same values give the same interval."""
-    chooser = random.Random(seed)
-    medians = sorted(median(chooser.choices(values, k=len(values))) for _ in range(RESAMPLES))
-    tail = round(RESAMPLES * (1 - LEVEL) / 2)
-    return medians[tail], medians[-1 - tail]
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """From the k-th least to the k-th most, with the largest k for which that holds the median of what the
+    values are drawn from with a probability of `LEVEL` at least, however they are distributed (Thompson,
+    1936). The least and the most where even these do not.
+    """
+    ordered = sorted(values)
+    inner = max(
+        (k for k in range((len(ordered) + 1) // 2) if _misses(len(ordered), k) <= 1 - LEVEL), default=0
+    )
+    return ordered[inner], ordered[-1 - inner]
+
+
+def _misses(count: int, left_out: int) -> float:
+    """How likely it is that at most `left_out` of `count` values lie above the median, or so few below it."""
+    return 2 * sum(comb(count, number) for number in range(left_out + 1)) / (1 << count)

@@ -4,22 +4,24 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ebbtide.app.compare.result import INTERVAL, RANGE
 from ebbtide.app.compare.rows import Row, foot_lines, head_lines, rows_of
 from ebbtide.app.compare.rows import figure as figure_of
 
-HEAD = Row("", "ebbtide", "llama.cpp", "ratio (95 % interval)")
+INTERVAL_WORDS = {INTERVAL: "95 % interval", RANGE: "least to most"}
 BAR_CELLS = 40
 BESIDE_BAR_CELLS = 20
 """Name and figure."""
 MEANING = "Medians of all pairs (least to most). Ratio: ebbtide / llama.cpp, the median of the pairs' own."
+TOO_FEW = "So few pairs tell no 95 % interval of the ratio; --runs 6 or more do."
 
 
 def as_text(result: dict[str, Any], columns: int | None = None) -> str:
     """All of it; the table and the chart fit a terminal of so many `columns`, other lines may be longer."""
     rows = rows_of(result)
-    table = table_lines([HEAD, *rows], columns)
+    table = table_lines([_head(result), *rows], columns)
     bars = chart(rows, _full_cell(), columns)
-    parts = [head_lines(result), table, bars, [MEANING, *foot_lines(result)]]
+    parts = [head_lines(result), table, bars, [*_meaning(result), *foot_lines(result)]]
     return "\n\n".join("\n".join(part) for part in parts)
 
 
@@ -70,13 +72,23 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def as_markdown(result: dict[str, Any]) -> str:
     name, machine = head_lines(result)
-    head = f"| | {HEAD.ours} | {HEAD.theirs} | {HEAD.ratio} |\n|---|---|---|---|"
+    titles = _head(result)
+    head = f"| | {titles.ours} | {titles.theirs} | {titles.ratio} |\n|---|---|---|---|"
     rows = ["| " + " | ".join(_cell(part) for part in row[:4]) + " |" for row in rows_of(result)]
     *foot, command = foot_lines(result)
-    lines = [MEANING, *foot]
+    lines = [*_meaning(result), *foot]
     listed = "\n".join(f"- {_cell(line)}" for line in lines)
     again = f"    {command.removeprefix('Again: ')}"
     return f"**{_cell(name)}** on {_cell(machine)}\n\n{head}\n" + "\n".join(rows) + f"\n\n{listed}\n\n{again}"
+
+
+def _head(result: dict[str, Any]) -> Row:
+    return Row("", "ebbtide", "llama.cpp", f"ratio ({INTERVAL_WORDS[result['interval_kind']]})")
+
+
+def _meaning(result: dict[str, Any]) -> list[str]:
+    few = result["interval_kind"] == RANGE and result["decode_ratio"] is not None
+    return [MEANING, *([TOO_FEW] if few else [])]
 
 
 def _cell(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.engine.device.driver import NO_DEVICE, Card, CudaDriver, DriverError
-from ebbtide.engine.errors import EbbtideError, FitError, UsageError
+from ebbtide.engine.errors import EbbtideError, UsageError
 
 OLDEST_CAPABILITY = (7, 5)
 """Turing: the oldest with fast 16-bit products. Triton's newest releases still compile for it."""
@@ -43,8 +43,7 @@ def choose_device(
 ) -> DeviceChoice:
     """The device for `wish`. Of several cards "auto" takes the usable one with the most memory.
 
-    Raises UsageError for a word or a number that names no device, FitError where the card that was asked for
-    cannot be used.
+    Raises UsageError for a word or a number that names no device, or a card that cannot be used.
     """
     index = parse_device(wish)
     if wish == "cpu":
@@ -88,7 +87,7 @@ def check_card(card: Card, driver: CudaDriver, probe: Probe) -> None:
 
 def _without_driver(index: int | None, error: DriverError) -> DeviceChoice:
     if index is not None:
-        raise FitError(f"cuda:{index} cannot be used: {error}", hint=CPU_HINT) from error
+        raise UsageError(f"cuda:{index} cannot be used: {error}", hint=CPU_HINT) from error
     # A machine without a card is no news; a driver that does not start is.
     return DeviceChoice(None, "" if error.code in (0, NO_DEVICE) else f"No card is used: {error}.")
 
@@ -102,7 +101,7 @@ def _asked_for(index: int, cards: list[Card], driver: CudaDriver, probe: Probe) 
     try:
         check_card(cards[index], driver, probe)
     except Unusable as why:
-        raise FitError(f"cuda:{index} cannot be used: {why}", hint=why.hint) from why
+        raise UsageError(f"cuda:{index} cannot be used: {why}", hint=why.hint) from why
     return cards[index]
 
 

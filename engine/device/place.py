@@ -49,7 +49,7 @@ class Place:
 def find_place(wish: str) -> tuple[Place | None, str]:
     """(the place that `--device` names, or None for the processor; why a card that is there is not used).
 
-    Imports torch only where there is a card. Raises UsageError and FitError, see `choose_device`.
+    Imports torch only where there is a card. Raises UsageError, see `choose_device`, and FitError.
     """
     choice = choose_device(wish, _probe)
     if choice.card is None:

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.budget import Budget, parse_bytes, share_bytes
-from ebbtide.engine.sizes import MIB, adding_up, format_bytes, mib_typed, mib_words, size_typed, whole_mib
+from ebbtide.engine.sizes import (
+    MIB,
+    adding_up,
+    mib_about,
+    mib_there,
+    mib_typed,
+    mib_words,
+    size_typed,
+    too_much_words,
+    whole_mib,
+)
 
 KV_FLOOR_TOKENS = 512
 """KV that every budget has room for without touching an expert: a short question and its answer."""
@@ -160,12 +170,12 @@ def make_plan(
 def _notices(needs: Needs, size: int, length: int, ctx: int, free_bytes: int) -> list[str]:
     notices = []
     if size > free_bytes:
-        free = mib_words(free_bytes)
-        notices.append(f"The budget of {mib_words(size)} is more than is free now ({free}).")
+        wanted, free = too_much_words(size, free_bytes)
+        notices.append(f"The budget of {wanted} is more than is free now ({free}).")
     if not ctx and length < needs.context:
         whole = mib_words(smallest_budget(needs, needs.context))
         notices.append(
-            f"Context reduced to {length:,} of {needs.context:,} tokens: {mib_words(size)} hold no more "
+            f"Context reduced to {length:,} of {needs.context:,} tokens: {mib_about(size)} hold no more "
             f"beside one expert per layer; {whole} hold all."
         )
     return notices
@@ -175,9 +185,7 @@ def _too_large(size: int, whole_bytes: int, available_bytes: int, smallest: int)
     usable = size_typed(available_bytes)
     if parse_bytes(usable) < smallest:
         usable = mib_typed(smallest)
-    wanted, there = format_bytes(size), format_bytes(whole_bytes)
-    if wanted == there:
-        wanted, there = mib_words(size), mib_words(whole_bytes)
+    wanted, there = too_much_words(size, whole_bytes)
     return FitError(
         f"A budget of {wanted} is more than the memory that is there, {there}.",
         hint=f"Give --budget {usable} or less, or auto, which takes what is free.",
@@ -197,7 +205,7 @@ def _too_small(needs: Needs, size: int, ctx: int, *, is_auto: bool) -> FitError:
         parts["one expert per layer"] = needs.floor_pages * needs.page_bytes
     figures = adding_up([nbytes / MIB for nbytes in parts.values()], whole_mib(least_bytes))
     split = ", ".join(f"{name} {figure:,} MiB" for name, figure in zip(parts, figures, strict=True))
-    what = f"The free memory of {mib_words(size)}" if is_auto else f"A budget of {mib_words(size)}"
+    what = f"The free memory of {mib_there(size)}" if is_auto else f"A budget of {mib_there(size)}"
     hint = (
         f"Close programs until {least} are free"
         if is_auto

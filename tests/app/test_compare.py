@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from ebbtide.app.memory_cgroup import LimitRefused
 from tests.app.test_run_command import MEMORY_FIELDS
 from tests.helpers import fake_compare, fake_llama
 from tests.helpers.app_types import Cli, Result
-from tests.helpers.fake_engine import Script
+from tests.helpers.fake_engine import Script, command_line
 from tests.helpers.waiting import PATIENCE_S, wait_for_end, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -165,10 +166,13 @@ def test_a_limit_that_cannot_be_set_is_told_and_left_out(race: Race, monkeypatch
 
 
 class NoLimit:
-    """A cgroup in name only."""
+    """A cgroup in name only, which may start another engine instead."""
+
+    engine: list[str] | None = None
+    killed = 0
 
     def __init__(self, name: str, limit_bytes: int) -> None:
-        pass
+        self._name = name
 
     def __enter__(self) -> "NoLimit":
         return self
@@ -177,28 +181,120 @@ class NoLimit:
         pass
 
     def wrap(self, command: list[str]) -> list[str]:
-        return list(command)
+        ours = self._name.endswith("-ebbtide")
+        return self.engine if ours and self.engine is not None else list(command)
 
     def kills(self) -> int:
-        return 0
+        return self.killed
 
 
-@pytest.mark.parametrize("limited", [True, False])
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Limits that limit nothing; `inside` is the engine that runs in one."""
+
+    def set_up(inside: Script | None = None, kills: int = 0) -> None:
+        monkeypatch.setattr(limits, "MemoryCgroup", NoLimit)
+        monkeypatch.setattr(NoLimit, "engine", command_line(inside) if inside else None)
+        monkeypatch.setattr(NoLimit, "killed", kills)
+        for module in (limits, comparison):
+            monkeypatch.setattr(module, "drop_caches", lambda: True)
+
+    return set_up
+
+
+ROOMY = Script(smallest_budget_bytes=(148 << 20) - 5)
+NO_FIT = Script(load_failure=["A budget of 1 MiB is too small.", "Give --budget 148MiB or more.", "4"])
+KILLED = Script(die_at_start=9)
+
+
+@pytest.mark.parametrize(
+    ("limit", "floor", "inside"),
+    [
+        ("10MB", 9, KILLED),
+        ("112MiB", 112, NO_FIT),
+        ("130MB", 123, NO_FIT),
+        ("150MB", 143, KILLED),
+        ("271580000B", 258, NO_FIT),
+        ("272629759B", 259, KILLED),
+    ],
+)
+def test_a_limit_that_is_too_small_names_the_smallest_that_works(
+    race: Race, limited: Callable[..., None], limit: str, floor: int, inside: Script
+) -> None:
+    """Also where the engine dies of it before it can say so; nobody gave a budget, so none is spoken of."""
+    limited(inside)
+    done = race("ok", "--memory-limit", limit, script=ROOMY)
+    assert done.code == 4 and done.out == ""
+    what, hint = done.err.splitlines()[-2:]
+    assert f"limit of {floor} MiB is too small: the smallest that works is 260 MiB (148 MiB for" in what
+    assert hint == "  Give --memory-limit 260MiB or more." and "budget" not in done.err
+
+
+def test_the_smallest_limit_works(race: Race, limited: Callable[..., None]) -> None:
+    limited(ROOMY)
+    done = race("ok", "--memory-limit", "260MiB", script=ROOMY)
+    assert done.code == 0 and "memory limit 260 MiB" in done.out
+
+
+def test_a_refusal_that_is_not_for_the_limit_stays(race: Race, limited: Callable[..., None]) -> None:
+    limited(NO_FIT)
+    done = race("ok", "--memory-limit", "300MiB", script=ROOMY)
+    assert done.code == 4 and "A budget of 1 MiB is too small." in done.err
+
+
+@pytest.mark.parametrize(("kills", "code"), [(1, 4), (0, 7)])
+@pytest.mark.parametrize("flags", [[], ["--budget", "200MiB"]])
+def test_an_engine_that_the_limit_kills_did_not_fit(
+    race: Race, limited: Callable[..., None], kills: int, code: int, flags: list[str]
+) -> None:
+    limited(Script(die_after_tokens=3), kills)
+    done = race("ok", "--memory-limit", "300MiB", *flags, script=ROOMY)
+    assert done.code == code and ("more memory than the limit of 300 MiB" in done.err) == bool(kills)
+    assert ("smaller --budget" in done.err) == bool(kills and flags)
+
+
+def test_a_limit_larger_than_the_machine_limits_nothing(
+    race: Race, limited: Callable[..., None], tmp_path: Path
+) -> None:
+    limited()
+    record = tmp_path / "commands"
+    done = race("ok", "--memory-limit", "900TB", script=Script(record=str(record)))
+    assert done.code == 0 and "The limit of 818.5 TiB limits nothing: there are" in done.err
+    loads = [line for line in map(json.loads, record.read_text().splitlines()) if line["type"] == "load"]
+    assert [load["budget"] for load in loads] == ["auto"]
+
+
+@pytest.mark.parametrize("limit", [True, False])
 @pytest.mark.parametrize("read_ahead", [128 << 10, 0, None])
 def test_with_a_limit_the_read_ahead_is_told(
-    race: Race, monkeypatch: pytest.MonkeyPatch, limited: bool, read_ahead: int | None
+    race: Race,
+    limited: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    limit: bool,
+    read_ahead: int | None,
 ) -> None:
     """What mmap reads for a page that is not there depends on it, and llama.cpp's speed on that."""
-    monkeypatch.setattr(limits, "MemoryCgroup", NoLimit)
-    for module in (limits, comparison):
-        monkeypatch.setattr(module, "drop_caches", lambda: True)
+    limited()
     monkeypatch.setattr(comparison, "read_ahead_bytes", lambda device: read_ahead)
-    flags = ["--memory-limit", "2GB"] if limited else []
+    flags = ["--memory-limit", "2GB"] if limit else []
     assert json.loads(race("ok", "--json", *flags).out)["read_ahead_bytes"] == read_ahead
     for out in (race("ok", *flags).out, race("ok", "--markdown", *flags).out):
         told = [line for line in out.splitlines() if "reads ahead" in line]
-        assert len(told) == (limited and read_ahead is not None)
+        assert len(told) == (limit and read_ahead is not None)
         assert all(("128 KiB" if read_ahead else " 0 B") in line and "mmap" in line for line in told)
+
+
+@pytest.mark.parametrize("typed", ["600MB", "572.5 MiB", "1G"])
+def test_the_limit_is_repeated_as_it_was_typed(race: Race, limited: Callable[..., None], typed: str) -> None:
+    limited()
+    command = json.loads(race("ok", "--json", "--memory-limit", typed).out)["command"]
+    assert shlex.split(command)[-2:] == ["--memory-limit", typed]
+
+
+def test_a_peak_above_the_limit_is_explained(race: Race, limited: Callable[..., None]) -> None:
+    limited()
+    told = "Peak memory is all that a process had resident"
+    assert told in race("ok", "--memory-limit", "2GB").out and told not in race("ok").out
 
 
 def test_without_llama_cpp_nothing_runs(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,16 +312,35 @@ def test_without_llama_cpp_nothing_runs(cli: Cli, model: str, monkeypatch: pytes
         ["--prefill", "x"],
         ["--decode", "1"],
         ["--json", "--markdown"],
-        ["--ctx", "32"],
     ],
 )
 def test_bad_input_is_2(race: Race, arguments: list[str]) -> None:
     assert race("ok", *arguments).code == 2
 
 
-def test_a_busy_machine_is_told(race: Race) -> None:
-    assert "keeps this machine busy" in race("unsteady").out
-    assert "keeps this machine busy" not in race("ok").out
+def test_prompts_that_do_not_fit_the_context_are_5(race: Race) -> None:
+    done = race("ok", "--ctx", "1024", "--prefill", "2048")
+    assert done.code == 5 and "2,048 prompt tokens" in done.err and "context of 1,024" in done.err
+
+
+def test_runs_that_differ_are_told_of_whom_they_are(race: Race) -> None:
+    """What was seen: why is not known."""
+    notes = json.loads(race("unsteady", "--json").out)["notes"]
+    assert [note.split(" differ by up to ")[0] for note in notes] == ["Runs of prefill 16 of llama.cpp"]
+    assert notes[0].endswith(" times: its figures are uncertain.")
+    assert "differ by up to" in race("unsteady").out and "differ by" not in race("ok").out
+    ours = json.loads(race("ok", "--json", script=Script(slows_down=True)).out)["notes"]
+    assert [note.split(" differ by")[0] for note in ours] == ["Runs of decode of ebbtide"]
+
+
+@pytest.mark.parametrize(("runs", "kind"), [(1, "least_to_most"), (5, "least_to_most"), (6, "95%")])
+def test_few_pairs_have_no_interval(race: Race, runs: int, kind: str) -> None:
+    result = json.loads(race("ok", "--runs", str(runs), "--json").out)
+    assert result["interval_kind"] == kind and len(result["decode_ratio_interval"]) == 2
+    for flags in ([], ["--markdown"]):
+        out = race("ok", "--runs", str(runs), *flags).out
+        assert ("ratio (least to most)" in out) == ("--runs 6 or more" in out) == (kind != "95%")
+        assert ("ratio (95 % interval)" in out) == (kind == "95%")
 
 
 def test_an_answer_that_the_model_would_end_goes_on(race: Race, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Statistics, words and the order of a race, without a race."""
 
 from collections.abc import Sequence
+from itertools import product
+from statistics import median
 
 import pytest
 from hypothesis import given
@@ -8,12 +10,14 @@ from hypothesis import strategies as st
 
 from ebbtide.app.compare.contenders import LlamaCpp
 from ebbtide.app.compare.llama_process import LlamaFailed
+from ebbtide.app.compare.llama_worker import features_of
 from ebbtide.app.compare.race import Race
 from ebbtide.app.compare.rows import Row, figure
 from ebbtide.app.compare.sample import DECODE, Prompt, Sample
-from ebbtide.app.compare.statistics import bootstrap_interval, ratio_of, unsteadiness
-from ebbtide.app.compare.tables import HEAD, chart, table_lines
+from ebbtide.app.compare.statistics import has_interval, median_interval, ratio_of
+from ebbtide.app.compare.tables import chart, table_lines
 from ebbtide.app.slash.compare_command import race_command
+from ebbtide.app.steadiness import steadiness_notes
 from ebbtide.engine.messages import Load
 from tests.helpers.chat_host import ask, chat_app, press, ready, shown
 from tests.helpers.fake_engine import Script
@@ -22,17 +26,28 @@ POSITIVE = st.lists(st.floats(0.01, 1000), min_size=1, max_size=9)
 
 
 @given(POSITIVE)
-def test_the_interval_holds_the_median_and_is_repeatable(values: list[float]) -> None:
-    low, high = bootstrap_interval(values)
-    assert min(values) <= low <= sorted(values)[len(values) // 2] and high <= max(values)
-    assert low <= high and (low, high) == bootstrap_interval(values)
+def test_the_interval_is_of_the_values_and_holds_their_median(values: list[float]) -> None:
+    low, high = median_interval(values)
+    assert {low, high} <= set(values) and low <= median(values) <= high
+    assert has_interval(len(values)) or (low, high) == (min(values), max(values))
 
 
-def test_the_interval_of_a_known_case() -> None:
-    """Of nine values, the bootstrap median is the smallest in 0.1 % of the resamples, and one of the two
-    smallest in 3.0 % (five or more of nine draws, each with a chance of 2/9): 2.5 % lie at the second.
-    """
-    assert bootstrap_interval([1, 2, 3, 4, 5, 6, 7, 8, 9]) == (2, 8)
+@pytest.mark.parametrize(
+    ("count", "interval"),
+    [(1, (1, 1)), (5, (1, 5)), (6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (20, (6, 15)), (25, (8, 18))],
+)
+def test_the_interval_of_known_cases(count: int, interval: tuple[int, int]) -> None:
+    """From a table of the sign test at 5 %, two-sided: 0 of 6 to 8, 1 of 9, 5 of 20, 7 of 25."""
+    assert median_interval(range(1, count + 1)) == interval
+    assert has_interval(count) == (count >= 6)
+
+
+@pytest.mark.parametrize("count", [6, 7, 9, 12])
+def test_the_interval_holds_the_true_median_as_often_as_it_says(count: int) -> None:
+    """All ways in which values may lie below or above the median, which are equally likely."""
+    low, high = median_interval(range(count))
+    held = sum(low < sum(below) <= high for below in product((0, 1), repeat=count))
+    assert held >= 0.95 * 2**count
 
 
 def test_ratios_are_paired() -> None:
@@ -46,9 +61,12 @@ def test_no_ratio_without_figures(ours: list[float], theirs: list[float]) -> Non
     assert ratio_of(ours, theirs) is None
 
 
-def test_unsteadiness_is_that_of_the_worst_series() -> None:
-    assert unsteadiness([[100, 110], [20, 10, 15], [0, 5], []]) == 2.0
-    assert unsteadiness([]) == 1.0
+def test_the_note_is_of_the_measure_that_differs_most() -> None:
+    """Runs without a figure tell nothing."""
+    measures = {"a": [10, 16], "b": [20, 10, 15], "c": [0, 5], "d": []}
+    (note,) = steadiness_notes(measures, "llama.cpp")
+    assert note == "Runs of b of llama.cpp differ by up to 2.0 times: its figures are uncertain."
+    assert not [*steadiness_notes({})] and not [*steadiness_notes({"a": [10, 15], "d": []})]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +119,15 @@ def test_one_resident_at_a_time() -> None:
     assert log == [step.format(name) for name in "abba" for step in turn]
 
 
+def test_every_request_is_progress() -> None:
+    told: list[tuple[int, int]] = []
+    log: list[str] = []
+    prompts = [Prompt(measure, "", 1) for measure in (DECODE, "16")]
+    race = Race(Told("a", log), Told("b", log), prompts, 3, together=True)  # type: ignore[arg-type]
+    race.run(lambda stage, done, total: told.append((done, total)))
+    assert told == [(done, 12) for done in range(13)]
+
+
 def test_a_kill_by_the_limit_is_told_as_such() -> None:
     kills = iter([1, 1])
     llama = LlamaCpp("m.gguf", 1, 256, ["llama"], kills=lambda: next(kills))
@@ -110,6 +137,19 @@ def test_a_kill_by_the_limit_is_told_as_such() -> None:
         "was killed: it needed more memory than the limit",
         "was killed by SIGKILL",
     ]
+
+
+@pytest.mark.parametrize(
+    ("information", "features"),
+    [
+        ("CPU : SSE3 = 1 | AVX = 0 | REPACK = 1 | ", ["SSE3", "REPACK"]),
+        ("CUDA : ARCHS = 500,610 | USE_GRAPHS = 1 | CPU : AVX2 = 1 | ", ["USE_GRAPHS", "AVX2"]),
+        ("", []),
+    ],
+)
+def test_what_llama_cpp_was_built_with(information: str, features: list[str]) -> None:
+    """The name of a backend is no part of a feature's."""
+    assert features_of(information) == features
 
 
 def test_the_command_for_another_terminal() -> None:
@@ -130,7 +170,7 @@ async def test_the_chat_tells_the_command(by_key: bool) -> None:
 
 
 ROWS = [
-    HEAD,
+    Row("", "ebbtide", "llama.cpp", "ratio (95 % interval)"),
     Row(
         "decode",
         "103 tok/s (98.1 to 108)",

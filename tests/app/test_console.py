@@ -1,5 +1,6 @@
 """Progress where nobody looks: long stages leave a few lines in a log, short ones none."""
 
+import threading
 import time
 from io import StringIO
 
@@ -9,7 +10,9 @@ from rich.cells import cell_len
 from ebbtide.app.console import WIPE, ProgressPrinter, note
 from ebbtide.app.progress_bar import bar_line
 from ebbtide.app.stages import Pace, state_word
+from ebbtide.app.ticking import ticking
 from tests.helpers.narrow_terminal import NarrowTerminal
+from tests.helpers.waiting import PATIENCE_S, wait_until
 
 
 class Clock:
@@ -70,6 +73,44 @@ def test_what_is_left_is_told_once_it_can_be_known() -> None:
     assert pace.take("store", 0, 0) == ""
     clock.now = 200.0
     assert pace.take("store", 0, 0) == ""
+
+
+def test_what_is_left_goes_down_while_nothing_new_comes() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.take("expand", 0, 4)
+    clock.now = 20.0
+    assert pace.take("expand", 1, 4) == ", about 60 s left"
+    said = []
+    for clock.now in (35.0, 50.0, 65.0, 79.5, 200.0):
+        said.append(pace.take("expand", 1, 4))
+    assert said == [", about 45 s left", ", about 30 s left", ", about 15 s left", "", ""]
+    assert pace.take("expand", 2, 4) == ", about 3 min left"
+
+
+def test_progress_is_repeated_until_the_end() -> None:
+    told: list[tuple[str, int, int]] = []
+    with ticking(lambda *progress: told.append(progress), 0.001) as update:
+        time.sleep(0.01)
+        assert told == [], "nothing was told that could be repeated"
+        for done in (0, 1):
+            update("racing", done, 2)
+            wait_until(lambda done=done: told.count(("racing", done, 2)) > 3, "it is repeated")  # type: ignore[misc]
+    count = len(told)
+    time.sleep(0.01)
+    assert len(told) == count and [*dict.fromkeys(told)] == [("racing", 0, 2), ("racing", 1, 2)]
+
+
+def test_an_end_of_the_reader_ends_the_repeating_only() -> None:
+    def refuse(*_: object) -> None:
+        if threading.current_thread().name == "ticking":
+            refused.set()
+            raise BrokenPipeError
+
+    refused = threading.Event()
+    with ticking(refuse, 0.001) as update:
+        update("racing", 0, 2)
+        assert refused.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ def race(
 def test_a_real_race(race: Callable[[str], dict[str, Any]]) -> None:
     result = race("24")
     assert result["llama_cpp"]["failures"] == [] and result["llama_cpp"]["configuration"]["threads"] == 1
+    assert ":" not in result["llama_cpp"]["machine"]["isa"]
     assert result["prefill_ratio"]["24"] > 0 and result["first_token_ratio"] > 0
     for counts in result["prompt_tokens"].values():
         assert counts["ebbtide"] == counts["llama_cpp"] > 0

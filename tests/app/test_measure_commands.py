@@ -34,8 +34,17 @@ from tests.helpers.fake_engine import Script
 def test_bench_json(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ebbtide.app.stream_rate.BUFFER_BYTES", 1 << 20)
     result = json.loads(cli("bench", model, "--prefill", "16,64", "--runs", "2", "--json").out)
-    fields = ["model", "machine", "width", "decode_tok_s", "prefill_tok_s", "first_token_s", "memory"]
-    assert list(result) == fields
+    fields = [
+        "model",
+        "machine",
+        "width",
+        "decode_tok_s",
+        "prefill_tok_s",
+        "first_token_s",
+        "memory",
+        "notes",
+    ]
+    assert list(result) == fields and result["notes"] == []
     assert set(result["machine"]) == {"cpu", "isa", "threads", "stream_bytes_per_s", "gpu"}
     assert result["decode_tok_s"] == {"median": 50.0, "min": 50.0, "max": 50.0, "runs": 2}
     assert list(result["prefill_tok_s"]) == ["16", "64"]
@@ -93,9 +102,17 @@ def test_a_measured_answer_that_is_cut_is_no_measurement(cli: Cli, model: str) -
 
 
 def test_bench_refuses_what_does_not_fit_the_context(cli: Cli, model: str) -> None:
-    assert cli("bench", model, "--ctx", "64", "--prefill", "128").code == 2
-    assert cli("bench", model, "--ctx", "1024", "--prefill", "128,512,2048").code == 2
-    assert cli("bench", model, "--ctx", "64").code == 2, "the answer does not fit either"
+    assert cli("bench", model, "--ctx", "64", "--prefill", "128").code == 5
+    done = cli("bench", model, "--ctx", "1024", "--prefill", "128,512,2048")
+    assert done.code == 5 and "2,048 prompt tokens and 64 answer tokens" in done.err
+    assert "a context of 1,024." in done.err
+    assert cli("bench", model, "--ctx", "64").code == 5, "the answer does not fit either"
+
+
+def test_one_token_is_no_speed(cli: Cli, model: str) -> None:
+    """The first token of an answer is the prompt's: decoding is measured from it on."""
+    done = cli("bench", model, "--decode", "1")
+    assert done.code == 2 and "--decode" in done.err
 
 
 @pytest.mark.parametrize(
@@ -113,6 +130,15 @@ def test_lengths_that_nobody_gave_are_those_that_fit(
     done = cli("bench", model, "--ctx", str(ctx), "--runs", "1", "--json")
     assert list(json.loads(done.out)["prefill_tok_s"]) == lengths
     assert words in done.err and (words != "") == ("prompts of" in done.err)
+
+
+def test_bench_tells_of_runs_that_differ(cli: Cli, model: str) -> None:
+    """Decode is measured by the third and the fifth request, prefill by the fourth and the sixth."""
+    arguments, script = ["bench", model, "--prefill", "16", "--runs", "2"], Script(slows_down=True)
+    (note,) = json.loads(cli(*arguments, "--json", script=script).out)["notes"]
+    assert note == "Runs of decode differ by up to 1.7 times: its figures are uncertain."
+    assert cli(*arguments, script=script).out.endswith(f"\n{note}\n")
+    assert "differ" not in cli(*arguments).out
 
 
 def test_bench_tells_people_memory_too(cli: Cli, model: str) -> None:
@@ -156,7 +182,7 @@ def test_bench_says_how_far_it_is(cli: Cli, model: str, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("ebbtide.app.console.ProgressPrinter.update", update)
     assert cli("bench", model, "--prefill", "16,64", "--runs", "2").code == 0
-    assert told == [("measuring", done, 9) for done in range(10)]
+    assert [*dict.fromkeys(told)] == [("measuring", done, 9) for done in range(10)]
 
 
 def test_bench_prompts_differ_from_their_first_word_on() -> None:

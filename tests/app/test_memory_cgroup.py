@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,8 @@ def test_both_contenders_get_one_and_what_is_left_is_the_budget(system: Path) ->
     with limits.memory_limits(1 << 30) as given:
         assert given.ours is not None and given.theirs is not None
         assert given.ours.path != given.theirs.path and given.ours.path.parent == root / "mine"
-        assert given.budget == f"{1024 - limits.PROCESS_BYTES // MIB}MiB"
+        assert replace(given, room_bytes=2 << 30).budget == f"{1024 - limits.PROCESS_BYTES // MIB}MiB"
+        assert replace(given, room_bytes=800 * MIB).budget == "auto", "more than is free is no use"
         for group in (given.ours, given.theirs):
             (group.path / "cgroup.procs").write_text("")
     assert (system.parent / "drop_caches").read_text() == "3"

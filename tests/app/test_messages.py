@@ -106,7 +106,9 @@ def test_sizes_have_a_space() -> None:
         ("--threads 5 is too much", "--threads 5 is too much"),
         ("pcie=x is not a rate", "pcie=x is not a rate"),
         ("ebbtide knows none", "ebbtide knows none"),
-        ("cuda:0 cannot be used", "cuda:0 cannot be used"),
+        ("cuda:0 cannot be used: there is no driver", "cuda:0 cannot be used: there is no driver"),
+        ("error: there is none", "Error: there is none"),
+        ("done:", "Done:"),
         ("", ""),
     ],
 )

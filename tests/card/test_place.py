@@ -83,7 +83,7 @@ def test_without_a_driver_the_engine_takes_the_processor_or_refuses(
     (loaded,) = of(run(load(path, pack="no")), m.Loaded)
     assert loaded.threads == 2 and not any("card" in notice for notice in loaded.notices)
     (failed,) = of(run(load(path, pack="no", device="cuda:0")), m.Failed)
-    assert failed.exit_code == 4 and "no NVIDIA driver" in failed.message and "--device cpu" in failed.hint
+    assert failed.exit_code == 2 and "no NVIDIA driver" in failed.message and "--device cpu" in failed.hint
     (failed,) = of(run(load(path, pack="no", device="gpu")), m.Failed)
     assert failed.exit_code == 2 and "gpu is not a device" in failed.message
 

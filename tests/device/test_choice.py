@@ -4,7 +4,7 @@ import pytest
 
 from ebbtide.engine.device.choice import Probe, Unusable, choose_device
 from ebbtide.engine.device.driver import Card, CudaDriver
-from ebbtide.engine.errors import FitError, UsageError
+from ebbtide.engine.errors import UsageError
 from tests.helpers.fake_cuda import GIB, FakeCard, FakeCuda
 
 SMALL = FakeCard("RTX 2080", "11111111-2222-3333-4444-555555555555", (7, 5), 8 * GIB)
@@ -49,7 +49,7 @@ def test_cpu_asks_no_driver() -> None:
 def test_no_driver_or_no_card_is_no_news_unless_one_was_asked_for() -> None:
     assert choose_device("auto", works, lambda: CudaDriver(missing)).card is None
     assert choose("auto", FakeCuda(refusals={"cuInit": 100})) == ("cpu", "")
-    with pytest.raises(FitError, match="cuda:0 cannot be used: there is no NVIDIA driver"):
+    with pytest.raises(UsageError, match="cuda:0 cannot be used: there is no NVIDIA driver"):
         choose_device("cuda:0", works, lambda: CudaDriver(missing))
 
 
@@ -63,7 +63,7 @@ def test_an_unsupported_card_is_passed_over_with_the_reason() -> None:
     assert name == "RTX 2080"
     assert "GTX 1080 Ti has compute capability 6.1, and 7.5 or newer is needed" in notice
     assert choose("auto", FakeCuda([OLD]))[0] == "cpu"
-    with pytest.raises(FitError, match=r"compute capability 6\.1") as caught:
+    with pytest.raises(UsageError, match=r"compute capability 6\.1") as caught:
         choose("cuda:0", FakeCuda([OLD]))
     assert "--device cpu" in caught.value.hint
 
@@ -71,7 +71,7 @@ def test_an_unsupported_card_is_passed_over_with_the_reason() -> None:
 def test_an_old_driver_says_what_to_update() -> None:
     name, notice = choose("auto", FakeCuda([LARGE], version=11040))
     assert name == "cpu" and "runs CUDA 11.4 at most, and 12.0 or newer" in notice
-    with pytest.raises(FitError) as caught:
+    with pytest.raises(UsageError) as caught:
         choose("cuda:0", FakeCuda([LARGE], version=11040))
     assert "Update the NVIDIA driver" in caught.value.hint
 
@@ -79,7 +79,7 @@ def test_an_old_driver_says_what_to_update() -> None:
 def test_a_card_whose_kernel_fails_is_not_used() -> None:
     name, notice = choose("auto", FakeCuda([LARGE]), fails)
     assert name == "cpu" and "wrong numbers" in notice
-    with pytest.raises(FitError, match="wrong numbers"):
+    with pytest.raises(UsageError, match="wrong numbers"):
         choose("cuda:0", FakeCuda([LARGE]), fails)
 
 

@@ -72,6 +72,8 @@ class Script(msgspec.Struct, frozen=True):
     """Only chats of at least so many turns fail."""
     fail_after_tokens: int = 0
     """The failure comes after so many tokens of the answer."""
+    slows_down: bool = False
+    """Every answer is slower than the one before."""
     finish_reason: FinishReason = "stop"
     """Of an answer that is not cut by its limit. `context`: no answer goes on behind its end."""
     ctx: int = 4096
@@ -164,6 +166,7 @@ class FakeEngine:
         self.cancelled: set[int] = set()
         self.pinned: set[tuple[int, int]] = set()
         self.ctx = 0
+        self.finished_count = 0
         self.writing = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -323,13 +326,15 @@ class FakeEngine:
         )
 
     def finished(self, request: Generate, prompt: str, said: list[str], reason: FinishReason) -> Finished:
+        self.finished_count += 1
+        slower = self.finished_count if self.script.slows_down else 1
         return Finished(
             request_id=request.request_id,
             text="".join(said),
             token_ids=list(range(len(said))),
             finish_reason=reason,
             usage=Usage(len(split_words(prompt)), 0, len(said)),
-            timings=Timings(0.5, 0.1, 200.0, 50.0, 0.02),
+            timings=Timings(0.5, 0.1, 200.0 / slower, 50.0 / slower, 0.02),
             memory=memory(self.script),
         )
 

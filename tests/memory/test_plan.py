@@ -6,7 +6,7 @@ import pytest
 from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.budget import Budget, parse_budget
 from ebbtide.engine.memory.plan import KV_FLOOR_TOKENS, Needs, full_budget, make_plan, smallest_budget
-from ebbtide.engine.sizes import MIB
+from ebbtide.engine.sizes import MIB, format_bytes
 
 PAGE = 36 << 10
 NEEDS = Needs(
@@ -108,6 +108,20 @@ def test_an_open_context_is_reduced_with_a_notice() -> None:
     assert any(wanted in notice for notice in plan.notices)
     served = NEEDS.kv_pages(plan.ctx) + plan.expert_floor_pages
     assert served <= plan.total_pages
+
+
+def test_sizes_of_one_message_are_of_one_kind() -> None:
+    """A budget is told as elsewhere (`bench`: "a budget of 154 MiB"), and never as large as what it lacks."""
+    size = smallest_budget(NEEDS, 4096) // MIB * MIB + 300_000
+    (notice,) = make_plan(NEEDS, exactly(size), ctx=0, available_bytes=PLENTY).notices
+    assert f"tokens: {format_bytes(size)} hold no more" in notice
+    with pytest.raises(FitError, match=r"^A budget of 838 GiB is more than .* there, 23\.5 GiB\.$"):
+        make_plan(NEEDS, exactly(900 * 10**9), ctx=0, available_bytes=PLENTY, whole_bytes=24064 * MIB)
+    needs = replace(NEEDS, static_bytes=NEEDS.static_bytes + 700_000)
+    with pytest.raises(FitError) as refused:
+        make_plan(needs, exactly(smallest_budget(needs) - 1), ctx=0, available_bytes=PLENTY)
+    had, least = (int(figure) for figure in re.findall(r"(\d+) MiB", str(refused.value))[:2])
+    assert had < least
 
 
 def test_a_context_beyond_the_model() -> None:
