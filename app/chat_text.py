@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.safe_text import safe_line
-from ebbtide.app.sentences import sentence
+from ebbtide.app.sentences import in_two_lines, sentence, statement
 from ebbtide.app.stages import of_total, stage_words
 from ebbtide.engine.messages import Finished, Memory
 
@@ -62,8 +62,9 @@ def describe_error(session: ChatSession) -> str:
     error = session.error
     if error is None:
         return ""
-    hint = "Type /pack to make one now." if session.model.needs_pack else error.hint
-    return f"{safe_line(str(error))}\n{safe_line(hint)}"
+    if session.model.needs_pack:
+        return f"{statement(str(error))}\nType /pack to make one now."
+    return in_two_lines(error)
 
 
 def describe_progress(session: ChatSession) -> str:

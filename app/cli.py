@@ -14,6 +14,7 @@ from ebbtide.app import commands
 from ebbtide.app.commands import COMMANDS
 from ebbtide.app.console import print_error
 from ebbtide.app.context import AppContext
+from ebbtide.app.near import nearest
 from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated, raise_on_termination
 from ebbtide.engine.errors import EbbtideError, FitError, ModelError, UsageError
 
@@ -23,18 +24,15 @@ LATER_COMMANDS = ("calibrate", "plan", "serve", "simulate")
 
 TYPED = "ebbtide.typed"
 """The first word of a call that names no command."""
-NEAR_SHARE = 0.7
 
 
 def meant_commands(word: str) -> list[str]:
     """What a mistyped command may mean, the likeliest first; nothing for flags and for existing files."""
-    import difflib  # only where something is wrong
-
     if not word or word.startswith("-") or os.path.lexists(word):
         return []
     if word.casefold() in ("help", "h", "?"):
         return ["--help"]
-    return difflib.get_close_matches(word.casefold(), COMMANDS, n=2, cutoff=NEAR_SHARE)
+    return nearest(word, COMMANDS)
 
 
 class DefaultToChat(click.Group):
@@ -123,7 +121,7 @@ def _exit_code(error: BaseException, debug: bool, command: str) -> int:
         case Terminated():
             return EXIT_TERMINATED
         case click.ClickException():
-            return _report(UsageError(error.format_message(), hint=_help_hint(error, command)), error, debug)
+            return _report(UsageError(_usage_words(error), hint=_help_hint(error, command)), error, debug)
         case EbbtideError():
             return _report(error, error, debug)
         case click.exceptions.Exit():
@@ -131,8 +129,19 @@ def _exit_code(error: BaseException, debug: bool, command: str) -> int:
         case SystemExit():
             return error.code if isinstance(error.code, int) else 0
         case _:
-            what = f"internal error: {type(error).__name__}: {error}"
+            what = f"Internal error: {type(error).__name__}: {error}"
             return _report(EbbtideError(what, hint="Run it again with --debug to see more."), error, debug)
+
+
+def _usage_words(error: click.ClickException) -> str:
+    """What click says; of an unknown flag, only those that are near and that the help lists may be meant."""
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message()
+    parameters = error.ctx.command.params if error.ctx is not None else []
+    listed = [part for part in parameters if isinstance(part, click.Option) and not part.hidden]
+    meant = nearest(error.option_name, [name for part in listed for name in part.opts])
+    suggestion = f" Did you mean {' or '.join(meant)}?" if meant else ""
+    return f"There is no flag {error.option_name}.{suggestion}"
 
 
 def _help_hint(error: click.ClickException, command: str) -> str:

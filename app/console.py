@@ -4,13 +4,20 @@ import os
 import sys
 import time
 from types import TracebackType
-from typing import Self, TextIO
+from typing import ClassVar, Self, TextIO
 
+from ebbtide.app.folded import UNKNOWN_COLUMNS, columns_of, write_folded
+from ebbtide.app.progress_bar import bar_line, shortened
 from ebbtide.app.safe_text import safe, safe_line
+from ebbtide.app.sentences import in_two_lines
 from ebbtide.app.stages import Pace, is_short, of_total, stage_words
 from ebbtide.engine.errors import EbbtideError
 
-BAR_CELLS = 24
+PROGRAM = "ebbtide: "
+WIPE = "\r \x1b[J\r"
+"""The cursor waits at the start of the bar: a terminal that gets narrower and breaks the bar into several
+lines keeps it there, so that all of them are wiped. The space: tmux keeps a copy of what is wiped from the
+very corner of the screen."""
 REDRAW_S = 0.1
 LINE_STEP, LINE_S = 0.1, 1.0
 """Without a terminal, one line for each tenth of a stage, and at most one a second."""
@@ -21,17 +28,26 @@ def is_dumb() -> bool:
     return os.environ.get("TERM", "").strip().lower() == "dumb"
 
 
+def tell(text: str) -> None:
+    """Lines of an answer on standard output, for people."""
+    ProgressPrinter.wipe_shown()
+    write_folded(sys.stdout, text)
+
+
 def note(text: str) -> None:
     """One line of information."""
-    print(safe_line(text), file=sys.stderr, flush=True)
+    ProgressPrinter.wipe_shown()
+    write_folded(sys.stderr, safe_line(text))
 
 
 def print_error(error: EbbtideError, detail: str = "") -> None:
     """One line that says what, one that says what to do, and with --debug the detail."""
+    ProgressPrinter.wipe_shown()
     if detail:
         print(safe(detail).rstrip(), file=sys.stderr)
-    print(f"ebbtide: {safe_line(str(error))}", file=sys.stderr)
-    print(f"  {safe_line(error.hint)}", file=sys.stderr, flush=True)
+    what, to_do = in_two_lines(error).split("\n")
+    write_folded(sys.stderr, f"{PROGRAM}{what}", hang=len(PROGRAM))
+    write_folded(sys.stderr, f"  {to_do}")
 
 
 class ProgressPrinter:
@@ -39,6 +55,9 @@ class ProgressPrinter:
 
     Stages that take seconds are not told where nobody looks: they would only fill a log.
     """
+
+    _shown_one: ClassVar["ProgressPrinter | None"] = None
+    """Whose bar is on the screen."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -55,8 +74,15 @@ class ProgressPrinter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._terminal and self._stage:
-            self._write("\r\x1b[K")
+        if ProgressPrinter._shown_one is self:
+            self.wipe_shown()
+
+    @classmethod
+    def wipe_shown(cls) -> None:
+        """Take away the bar, if there is one, before something else is written."""
+        shown, cls._shown_one = cls._shown_one, None
+        if shown is not None:
+            shown._write(WIPE)
 
     def update(self, stage: str, done: int, total: int) -> None:
         """`done` of `total` bytes; a total of 0 means: not known."""
@@ -69,9 +95,8 @@ class ProgressPrinter:
             self._draw(stage, share, total, left)
         elif (self._watched or not is_short(stage)) and (fresh or self._worth_a_line(share)):
             self._shown, self._drawn_at = share, time.monotonic()
-            self._write(
-                f"{stage_words(stage)}{f': {share:.0%}' if total > 0 else ''}{of_total(total)}{left}\n"
-            )
+            share_words = f": {share:.0%}" if total > 0 else ""
+            write_folded(self._stream, f"{stage_words(stage)}{share_words}{of_total(total)}{left}")
 
     def _worth_a_line(self, share: float) -> bool:
         """Not more than one a second: stages that are soon over would fill a log."""
@@ -82,12 +107,13 @@ class ProgressPrinter:
         if share < 1.0 and now - self._drawn_at < REDRAW_S:
             return
         self._drawn_at = now
+        room = (columns_of(self._stream) or UNKNOWN_COLUMNS) - 1
         if total <= 0:
-            self._write(f"\r\x1b[K{stage_words(stage)} ...")
-            return
-        full = round(share * BAR_CELLS)
-        bar = "━" * full + "─" * (BAR_CELLS - full)
-        self._write(f"\r\x1b[K{stage_words(stage)[:40]} {bar} {share:4.0%}{of_total(total)}{left}")
+            line = shortened(f"{stage_words(stage)} ...", room)
+        else:
+            line = bar_line(stage_words(stage), share, [of_total(total), left], room)
+        ProgressPrinter._shown_one = self
+        self._write(f"{WIPE}{line}\r")
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

@@ -1,4 +1,4 @@
-"""A frame of an engine as one JSON object: what `ebbtide top --json` prints."""
+"""A frame of an engine as one JSON object: what `ebbtide top --json` and `--follow` print."""
 
 import json
 from typing import Any

@@ -13,6 +13,7 @@ from typing import Any
 from ebbtide.engine.device.describe import CardFacts, describe_cards
 from ebbtide.engine.disk import free_bytes
 from ebbtide.engine.memory.cgroups import smallest_limit
+from ebbtide.engine.memory.observed import observe
 from ebbtide.engine.processors import Processors, cpu_name, find_processors
 
 INSTRUCTION_SETS = (
@@ -41,10 +42,16 @@ class Machine:
     """That compute where nobody says how many."""
     default_threads_found: str
     """How: `counted`, `measured`, or `counted until a load measures it`."""
+    isa: str
+    """Of the kernels that `--isa auto` chooses, as `bench` names them."""
+    other_isas: list[str]
+    """That `--isa` may name besides."""
     memory_bytes: int
     memory_available_bytes: int
     memory_limit_bytes: int | None
     """A container's or cgroup's limit, where there is one."""
+    usable_bytes: int
+    """That `--budget auto` may take now."""
     disk_free_bytes: int | None
     """None where the file system keeps no count."""
     direct_io: bool
@@ -72,6 +79,8 @@ def describe_machine(folder: Path, cache: Path | None = None) -> Machine:
     import psutil
 
     memory = psutil.virtual_memory()
+    room = observe().budget_room_bytes
+    isa, other_isas = instruction_choice()
     place = existing_parent(folder)
     here = find_processors()
     threads, threads_found = default_threads(cache, here)
@@ -83,9 +92,12 @@ def describe_machine(folder: Path, cache: Path | None = None) -> Machine:
         threads=here.usable,
         default_threads=threads,
         default_threads_found=threads_found,
+        isa=isa,
+        other_isas=other_isas,
         memory_bytes=memory.total,
         memory_available_bytes=memory.available,
         memory_limit_bytes=smallest_limit(),
+        usable_bytes=memory.available if room is None else room,
         disk_free_bytes=free_bytes(place),
         direct_io=direct_io_works(place),
         kernels=kernels_file(),
@@ -120,6 +132,16 @@ def default_threads(cache: Path | None, here: Processors) -> tuple[int, str]:
     if known.measured:
         return known.threads, "measured"
     return known.threads, "counted until a load measures it" if known.to_measure else "counted"
+
+
+def instruction_choice() -> tuple[str, list[str]]:
+    """What the kernels take here by themselves, and what they can be told to take."""
+    from ebbtide.kernels.dispatch import chosen_isa, runnable_isas  # imports numpy
+
+    chosen = chosen_isa("auto")
+    # Wider registers are no sign that these products are there too.
+    missing = set() if "avx_vnni" in instruction_sets() else {"avxvnni"}
+    return chosen, [isa for isa in runnable_isas() if isa != chosen and isa not in missing]
 
 
 def direct_io_works(folder: Path) -> bool:

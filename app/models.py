@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from ebbtide.app.model_places import FoundModel, find_foreign_models, flat_models
+from ebbtide.app.near import nearest
 from ebbtide.app.paths import Paths
 from ebbtide.app.starter import STARTER, bytes_when_made, is_starter, starter_file
 from ebbtide.engine.errors import ModelError, UsageError
 
-NEAR_SHARE = 0.7
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
 
@@ -95,10 +95,8 @@ def _shortened(name: str, limit: int = 80) -> str:
 
 def _near(name: str, models: list[FoundModel]) -> str:
     """Models that a mistyped name may mean, as a hint; empty where there is none."""
-    import difflib  # only where something is wrong
-
     known = {model.name.casefold(): model.name for model in models} | {STARTER: STARTER}
-    near = difflib.get_close_matches(name.casefold(), known, n=2, cutoff=NEAR_SHARE)
+    near = nearest(name, known)
     return f"Is it {' or '.join(known[one] for one in near)}? `ebbtide ls` lists them." if near else ""
 
 

@@ -10,6 +10,7 @@ from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_text import HELP
 from ebbtide.app.console import note
 from ebbtide.app.context_wish import context_now, wanted_context
+from ebbtide.app.folded import write_folded
 from ebbtide.app.options import is_size
 from ebbtide.app.slash.registry import nearest_of, no_such_command, parts_of
 from ebbtide.engine.errors import UsageError
@@ -25,7 +26,7 @@ class PlainCommands:
     def __init__(self, session: ChatSession, find_model: FindModel) -> None:
         self._session, self._find_model = session, find_model
         self._by_name: dict[str, Callable[[str], None]] = {
-            "help": lambda argument: print(HELP, file=sys.stderr),
+            "help": lambda argument: write_folded(sys.stderr, HELP),
             "new": lambda argument: session.clear(),
             "pack": lambda argument: session.reload_with_pack(),
             "budget": self._budget,

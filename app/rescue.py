@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ebbtide.app.chat_keeper import ChatKeeper
 from ebbtide.app.console import note
 from ebbtide.app.conversation import Conversation, Message
-from ebbtide.app.sentences import sentence
+from ebbtide.app.sentences import statement
 from ebbtide.app.store import (
     ChatStore,
     StoreError,
@@ -57,7 +57,7 @@ def rescue(keeper: ChatKeeper, conversation: Conversation, folder: Path) -> list
     if not count:
         return []
     trouble = keeper.store.trouble or keeper.fault
-    why = f" {sentence(str(trouble))}." if trouble is not None else ""
+    why = f" {statement(str(trouble))}" if trouble is not None else ""
     done = [_rescued(*chat, folder) for chat in _chats(keeper, conversation)]
     files = [f"  {file}" for one in done for file in one.files]
     said = [f"{unsaved_words(count).capitalize()} not saved in the chat store.{why}"]

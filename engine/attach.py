@@ -1,6 +1,7 @@
 """The door for viewers: find running engines, and read what they show. Imports no torch and no numpy."""
 
 import contextlib
+import socket
 from collections.abc import Iterator
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection
@@ -12,14 +13,26 @@ import msgspec
 import psutil
 
 from ebbtide.engine.errors import EngineDied
-from ebbtide.engine.frames import Card, Frame, family, remove
+from ebbtide.engine.frames import Card, Frame, card_path, family, remove
 
 MAX_FRAME_BYTES = 16 << 20
+ANSWER_S = 1.0
+"""A system takes a call for a process that listens at once, whatever that one does."""
 
 
 def find_engines(folder: Path) -> list[Card]:
-    """Cards of engines that run, by process id. What dead ones left behind is cleaned up."""
+    """Cards of engines that run, by process id. What killed ones left behind is cleaned up."""
+    _remove_orphans(folder)
     return sorted(_living(folder), key=lambda card: card.pid)
+
+
+def _remove_orphans(folder: Path) -> None:
+    """Of engines that were killed before their card was written, or while it was."""
+    for path in (*folder.glob("*.sock"), *folder.glob("*.new")):
+        is_named = path.stem.isdecimal() and not card_path(folder, int(path.stem)).exists()
+        if is_named and not psutil.pid_exists(int(path.stem)):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _living(folder: Path) -> Iterator[Card]:
@@ -28,10 +41,25 @@ def _living(folder: Path) -> Iterator[Card]:
             card = msgspec.json.decode(path.read_bytes(), type=Card)
         except (OSError, msgspec.MsgspecError):
             continue
-        if psutil.pid_exists(card.pid) and path.stem == str(card.pid):
+        if path.stem == str(card.pid) and psutil.pid_exists(card.pid) and _listens(card):
             yield card
         else:
             remove(folder, card)
+
+
+def _listens(card: Card) -> bool:
+    """False where nobody does: the process is another one, which got the id of an engine that was killed."""
+    if family() != "AF_UNIX":
+        return True
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+        caller.settimeout(ANSWER_S)
+        try:
+            caller.connect(card.address)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except (OSError, ValueError):  # busy, or not for us
+            return True
+    return True
 
 
 def users_of(folder: Path, model: Path) -> list[Card]:

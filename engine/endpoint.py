@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from ebbtide.engine.attach import find_engines
 from ebbtide.engine.frames import FRAME_INTERVAL_S, Card, Frame, card_path, choose_address, family, remove
 from ebbtide.engine.messages import Watch
 
@@ -35,6 +36,8 @@ class Endpoint:
         self._folder, self._frame, self._watch = folder, frame, watch
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
+        with contextlib.suppress(OSError):
+            find_engines(folder)  # cleans up after those that were killed
         self._key = secrets.token_bytes(32)
         self.card = Card(pid, choose_address(folder, pid), self._key.hex())
         with contextlib.suppress(OSError):
@@ -78,16 +81,22 @@ class Endpoint:
         try:
             deliver_challenge(viewer, self._key)
             answer_challenge(viewer, self._key)
-            self._watch(Watch(FRAME_INTERVAL_S, name))
+            self._show(viewer, name)
+        except (OSError, EOFError, AuthenticationError):
+            pass  # it left, had no business here, or only looked whether somebody listens
+        finally:
+            viewer.close()
+            self._seats.release()
+
+    def _show(self, viewer: "Connection[bytes, bytes]", name: str) -> None:
+        """Frames until it leaves, which is an OSError."""
+        self._watch(Watch(FRAME_INTERVAL_S, name))
+        try:
             while True:
                 viewer.send_bytes(msgspec.msgpack.encode(self._frame()))
                 time.sleep(FRAME_INTERVAL_S)
-        except (OSError, EOFError, AuthenticationError):
-            pass  # it left, or had no business here
         finally:
             self._watch(Watch(0, name))
-            viewer.close()
-            self._seats.release()
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

@@ -24,7 +24,7 @@ def check(sampling: Sampling) -> None:
     )
     for name, value, low, high in ranges:
         if not low <= value <= high:
-            raise UsageError(f"--{name} {value} is out of range", hint=f"use a value from {low} to {high}")
+            raise UsageError(f"--{name} {value} is out of range", hint=f"use a value from {low} to {high}.")
 
 
 def uniform(seed: int, position: int) -> float:

@@ -48,6 +48,11 @@ def mib_typed(nbytes: int) -> str:
     return f"{whole_mib(nbytes)}MiB"
 
 
+def size_typed(nbytes: int) -> str:
+    """As `format_bytes`, as it is typed behind a flag: "20.6GiB"."""
+    return format_bytes(nbytes).replace(" ", "").replace(",", "")
+
+
 def unit_for(largest: int) -> tuple[int, str, int]:
     """(bytes, name, digits) of the one unit in which a row of sizes is written."""
     return (GIB, "GiB", 1) if largest >= 10 * GIB else (MIB, "MiB", 0)

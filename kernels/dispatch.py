@@ -40,6 +40,16 @@ def chosen_isa(isa: IsaChoice) -> str:
     return chosen
 
 
+def runnable_isas() -> list[str]:
+    """What `chosen_isa` takes besides "auto" and "reference", the best first; none without the library."""
+    from ebbtide.kernels.cpu.library import ISAS, best_isa
+
+    try:
+        return list(reversed(ISAS[: ISAS.index(best_isa()) + 1]))
+    except OSError:
+        return []
+
+
 def _reference(threads: int) -> Ops:
     from ebbtide.kernels.reference.ops import ReferenceOps
 

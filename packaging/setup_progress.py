@@ -3,7 +3,7 @@
 On a terminal the step's line is drawn again each second; elsewhere, as in a log, it is said every 20 seconds.
 """
 
-import shutil
+import os
 import sys
 import threading
 import time
@@ -13,7 +13,10 @@ from typing import TextIO
 
 TERMINAL_S, LOG_S = 1.0, 20.0
 LEAST_TOLD_S = 1.0
-CLEAR = "\r\x1b[K"
+UNKNOWN_COLUMNS = 80
+CLEAR = "\r \x1b[J\r"
+"""The cursor waits at the start of the step's line, so that all of it is wiped also where a terminal that got
+narrower has broken it into several. The space: tmux keeps a copy of what is wiped from the very corner."""
 
 
 def duration(seconds: float) -> str:
@@ -93,8 +96,15 @@ class Progress:
                 self._write(f"ebbtide:   {since} so far{doing}\n")
                 return
             line = f"ebbtide:   {self._title}, {since}{doing}"
-            width = shutil.get_terminal_size().columns - 1
-            self._write(CLEAR + (line if len(line) <= width else f"{line[: width - 1]}…"))
+            width = self._columns() - 1
+            self._write(CLEAR + (line if len(line) <= width else f"{line[: width - 1]}…") + "\r")
+
+    def _columns(self) -> int:
+        """Of the terminal that is written to, which need not be that of standard output."""
+        try:
+            return os.get_terminal_size(self.stream.fileno()).columns or UNKNOWN_COLUMNS
+        except (OSError, ValueError):
+            return UNKNOWN_COLUMNS
 
     @property
     def _is_drawn(self) -> bool:

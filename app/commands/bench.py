@@ -11,7 +11,7 @@ import msgspec
 from ebbtide.app.bench_rounds import Kind, Rounds
 from ebbtide.app.commands.loading import open_session, prepare_load
 from ebbtide.app.commands.run import memory_object
-from ebbtide.app.console import ProgressPrinter, note
+from ebbtide.app.console import ProgressPrinter, note, tell
 from ebbtide.app.context import AppContext
 from ebbtide.app.machine import gpu_name
 from ebbtide.app.options import EngineFlags, bench_options, model_argument
@@ -80,7 +80,10 @@ def bench(
         lengths = lengths_that_fit(loaded) if prefill is None else prefill
         result = measure(session, lengths, decode, runs)
     head = {"model": Path(load.path).name, "machine": machine_object(loaded), "width": loaded.width or None}
-    print(json.dumps(head | result) if as_json else as_table(head | result, loaded.planes))
+    if as_json:
+        print(json.dumps(head | result))
+    else:
+        tell(as_table(head | result, loaded.planes))
 
 
 def check_context(loaded: Loaded, prompt: int, decode: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ebbtide.app.console import note
+from ebbtide.app.console import note, tell
 from ebbtide.app.context import AppContext
 from ebbtide.app.safe_text import safe_line, whole_text
 from ebbtide.engine.errors import UsageError
@@ -66,7 +66,7 @@ def ls(context: AppContext, as_json: bool) -> None:
     if not kept:
         note("No chats yet. `ebbtide` begins one.")
     for chat in kept:
-        print(f"{chat.id}  {_when(chat.updated_ms)}  {safe_line(chat.title) or '(no title)'}")
+        tell(f"{chat.id}  {_when(chat.updated_ms)}  {safe_line(chat.title) or '(no title)'}")
 
 
 @chats.command("show", short_help="Print a chat.")

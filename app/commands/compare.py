@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -13,7 +14,9 @@ from ebbtide.app.commands.bench import parse_counts
 from ebbtide.app.commands.loading import prepare_load
 from ebbtide.app.compare.comparison import Comparison
 from ebbtide.app.compare.tables import as_markdown, as_text
+from ebbtide.app.console import tell
 from ebbtide.app.context import AppContext
+from ebbtide.app.folded import columns_of
 from ebbtide.app.options import EngineFlags, bench_options, model_argument, refuse
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.budget import parse_bytes
@@ -91,8 +94,12 @@ def compare(
     result = comparison.run(memory_limit and memory_limit.nbytes) | {"command": command}
     if as_json:
         print(json.dumps(result))
+    elif markdown:
+        print(as_markdown(result))
     else:
-        print(as_markdown(result) if markdown else as_text(result))
+        figures, again = as_text(result, columns_of(sys.stdout)).rsplit("\n", 1)
+        tell(figures)
+        print(again)  # a command to copy: the terminal breaks it where it likes, and copies one line
 
 
 def is_installed() -> bool:

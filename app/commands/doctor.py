@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ebbtide.app.commands.show import facts_of
+from ebbtide.app.console import tell
 from ebbtide.app.context import AppContext
 from ebbtide.app.machine import Machine, describe_machine
 from ebbtide.app.safe_text import safe_line
@@ -13,9 +14,6 @@ from ebbtide.engine.sizes import format_bytes
 
 if TYPE_CHECKING:
     from ebbtide.app.model_facts import ModelFacts
-
-RESERVE_SHARE = 0.1
-"""Of the machine's memory left to everything else when we judge whether a file fits."""
 
 
 @click.command("doctor", short_help="Explain this machine, and what a file would do on it.")
@@ -33,10 +31,10 @@ def doctor(context: AppContext, file: str | None, as_json: bool) -> None:
             result["outlook"] = outlook(machine, facts)
         print(json.dumps(result))
         return
-    print("\n".join(machine_lines(machine)))
+    tell("\n".join(machine_lines(machine)))
     if facts is not None:
-        print(f"\n{safe_line(facts.name)} ({facts.architecture}, {format_bytes(facts.size_bytes)})")
-        print("\n".join(f"  {line}" for line in outlook(machine, facts)))
+        tell(f"\n{safe_line(facts.name)} ({facts.architecture}, {format_bytes(facts.size_bytes)})")
+        tell("\n".join(f"  {line}" for line in outlook(machine, facts)))
 
 
 def machine_lines(machine: Machine) -> list[str]:
@@ -51,18 +49,29 @@ def machine_lines(machine: Machine) -> list[str]:
         "cores": f"{machine.cores}, {machine.threads} threads usable; {machine.default_threads} compute by "
         f"default ({machine.default_threads_found})",
         "memory": f"{format_bytes(machine.memory_bytes)}, available "
-        f"{format_bytes(machine.memory_available_bytes)}{limited}",
+        f"{format_bytes(machine.memory_available_bytes)}{limited}; --budget auto takes at most "
+        f"{format_bytes(machine.usable_bytes)} now",
         "disk": f"{format_bytes(free)} free where models go"
         if free is not None
         else "keeps no count of its room",
         "direct reads": "work" if machine.direct_io else "do not work here: reads go through the page cache",
-        "kernels": machine.kernels or "not compiled: the slow reference in torch is used",
+        "kernels": kernels_words(machine),
         "compiler": machine.compiler or "none found",
         **card_rows(machine),
         "torch": machine.torch or "not installed (only the reference and cards need it)",
         "llama.cpp": "installed, for comparisons" if machine.baseline else "not installed (extra: baseline)",
     }
     return [f"{name:<14}{safe_line(text)}" for name, text in rows.items()]
+
+
+def kernels_words(machine: Machine) -> str:
+    """Which are chosen here, and what else `--isa` takes."""
+    if machine.kernels is None:
+        return f"{machine.isa}: the slow ones in torch, as none are compiled"
+    if machine.isa == "reference":
+        return f"{machine.isa}: the slow ones in torch, as {machine.kernels} cannot be loaded"
+    others = f" (--isa also takes {', '.join(machine.other_isas)})" if machine.other_isas else ""
+    return f"{machine.isa}{others}, in {machine.kernels}"
 
 
 def card_rows(machine: Machine) -> dict[str, str]:
@@ -82,17 +91,9 @@ def card_rows(machine: Machine) -> dict[str, str]:
     return rows or {"gpu": "none"}
 
 
-def usable_bytes(machine: Machine) -> int:
-    """Memory that a model may count on now."""
-    limits = [machine.memory_available_bytes]
-    if machine.memory_limit_bytes is not None:
-        limits.append(machine.memory_limit_bytes)
-    return max(0, min(limits) - round(RESERVE_SHARE * machine.memory_bytes))
-
-
 def outlook(machine: Machine, facts: "ModelFacts") -> list[str]:
     """Sentences about loading this file on this machine."""
-    usable = usable_bytes(machine)
+    usable = machine.usable_bytes
     lines = [f"About {format_bytes(usable)} can be used now; the file has {format_bytes(facts.size_bytes)}."]
     if facts.size_bytes <= usable:
         lines.append("It fits whole: nothing has to be read again while it answers.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ebbtide.app.commands.loading import open_session, prepare_load
-from ebbtide.app.console import ProgressPrinter
+from ebbtide.app.console import ProgressPrinter, tell
 from ebbtide.app.context import AppContext
 from ebbtide.app.options import EngineFlags, bench_options, model_argument, refuse
 from ebbtide.app.session import Session
@@ -132,4 +132,4 @@ def report(value: float, tokens: int, memory: Memory, as_json: bool) -> None:
             )
         )
     else:
-        print(f"perplexity {value:.4f} over {tokens:,} tokens")
+        tell(f"perplexity {value:.4f} over {tokens:,} tokens")

@@ -14,6 +14,7 @@ from ebbtide.app.context import AppContext
 from ebbtide.app.file_kinds import refuse_other_kinds
 from ebbtide.app.models import resolve
 from ebbtide.app.options import EngineFlags
+from ebbtide.app.sentences import statement
 from ebbtide.app.starter import DEFAULT_QUANT, is_ready, is_starter, make_starter, starter_file
 from ebbtide.engine.messages import Load, Loaded
 
@@ -79,7 +80,7 @@ def _load(session: "Session", load: Load) -> Loaded:
     except PackNeededError as needed:
         if load.pack != "ask" or not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise
-        note(str(needed))
+        note(statement(str(needed)))
         if not click.confirm("Make a pack of this model now?", default=True, err=True):
             raise
     with ProgressPrinter() as progress:

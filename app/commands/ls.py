@@ -4,7 +4,7 @@ import json
 
 import click
 
-from ebbtide.app.console import note
+from ebbtide.app.console import note, tell
 from ebbtide.app.context import AppContext
 from ebbtide.app.model_places import FoundModel
 from ebbtide.app.models import find_models
@@ -25,7 +25,7 @@ def ls(context: AppContext, as_json: bool) -> None:
         note("No models yet. `ebbtide pull starter` fetches one.")
     width = max((len(safe_line(model.name)) for model in models), default=0)
     for model in models:
-        print(f"{safe_line(model.name):<{width}}  {format_bytes(model.size_bytes):>8}  {model.source}")
+        tell(f"{safe_line(model.name):<{width}}  {format_bytes(model.size_bytes):>8}  {model.source}")
 
 
 def as_object(model: FoundModel) -> dict[str, object]:

@@ -4,6 +4,7 @@ import json
 
 import click
 
+from ebbtide.app.console import tell
 from ebbtide.app.context import AppContext
 from ebbtide.app.safe_text import safe_line
 
@@ -27,4 +28,4 @@ def paths(context: AppContext, as_json: bool) -> None:
         print(json.dumps(rows))
         return
     for name, value in rows.items():
-        print(f"{name:<12}{safe_line(value)}")
+        tell(f"{name:<12}{safe_line(value)}")

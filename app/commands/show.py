@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ebbtide.app.console import ProgressPrinter, note
+from ebbtide.app.console import ProgressPrinter, note, tell
 from ebbtide.app.context import AppContext
 from ebbtide.app.file_kinds import refuse_other_kinds
 from ebbtide.app.models import resolve
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 def show(context: AppContext, model: str, as_json: bool, verify: bool) -> None:
     """Describe a model: architecture, sizes, types, and what turning float weights into planes costs."""
     facts = facts_of(context, model)
-    print(json.dumps(facts.as_object()) if as_json else as_text(facts))
+    if as_json:
+        print(json.dumps(facts.as_object()))
+    else:
+        tell(as_text(facts))
     if verify:
         _verify(Path(facts.path))
 

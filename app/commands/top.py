@@ -10,6 +10,7 @@ from ebbtide.app.console import note
 from ebbtide.app.context import AppContext
 from ebbtide.app.frame_json import FramePrinter
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.sentences import statement
 from ebbtide.app.theme_wishes import THEME_WISHES
 from ebbtide.engine.errors import EbbtideError, EngineDied, UsageError
 from ebbtide.engine.frames import Card, Frame
@@ -27,26 +28,28 @@ class NoEngineError(EbbtideError):
 
     exit_code = 3
 
-    def __init__(self, message: str = "no engine is running") -> None:
+    def __init__(self, message: str = "No engine is running") -> None:
         super().__init__(message, hint="Start `ebbtide` in another terminal first.")
 
 
 @click.command("top", short_help="Watch the memory of a running engine.")
 @click.argument("pid", required=False, type=click.IntRange(1), metavar="[PID]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, several times a second.")
-@click.option("--once", is_flag=True, help="One JSON object, then end.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures of this moment as one JSON object.")
+@click.option(
+    "--follow", is_flag=True, help="One JSON object a line, several times a second, until the engine ends."
+)
 @click.option("--theme", type=click.Choice(THEME_WISHES), help="Colours of the screen.")
 @click.pass_obj
-def top(context: AppContext, pid: int | None, as_json: bool, once: bool, theme: str | None) -> None:
+def top(context: AppContext, pid: int | None, as_json: bool, follow: bool, theme: str | None) -> None:
     """Attach to a running engine and show its memory; nothing can be changed from here.
 
-    Into a pipe or a file it prints JSON, as with --json, until the engine or the reader ends.
+    Into a pipe or a file it prints one JSON object, as with --json.
     """
     with choose(context, pid) as viewer:
-        if once:
-            FramePrinter().show(complete_frame(viewer))
-        elif as_json or not sys.stdout.isatty():
+        if follow:
             print_frames(viewer)
+        elif as_json or not sys.stdout.isatty():
+            FramePrinter().show(complete_frame(viewer))
         else:
             from ebbtide.app.top_app import TopApp  # Textual
 
@@ -64,7 +67,7 @@ def choose(context: AppContext, pid: int | None) -> "Viewer":
     cards = [card for card in find_engines(folder) if pid in (None, card.pid)]
     viewers = [(card, viewer) for card in cards if (viewer := _open(context, card)) is not None]
     if not viewers:
-        raise NoEngineError(f"no engine runs as process {pid}" if pid else "no engine is running")
+        raise NoEngineError(f"No engine runs as process {pid}" if pid else "No engine is running")
     chosen = viewers[0][1] if len(viewers) == 1 else _pick(viewers)
     for _, viewer in viewers:
         if viewer is not chosen:
@@ -120,4 +123,4 @@ def print_frames(viewer: "Viewer") -> None:
             if frame is not None:
                 printer.show(frame)
     except EngineDied as ended:
-        note(str(ended))
+        note(statement(str(ended)))

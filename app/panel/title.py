@@ -6,8 +6,8 @@ from ebbtide.app.safe_text import safe_line
 
 MEANING = {
     "bars": "a bar each, taller = more bits, · = not in memory",
-    "halves": "half a block each",
-    "dots": "a dot each",
+    "halves": "a box each, 2 layers a line",
+    "dots": "a dot each, 4 layers a line",
 }
 
 

@@ -35,6 +35,7 @@ from ebbtide.app.screens.engine_events import EngineEvent, EngineEvents
 from ebbtide.app.screens.leaving import RETRY_S, Leaving
 from ebbtide.app.screens.questions import Questions
 from ebbtide.app.screens.selecting import SelectingScreen
+from ebbtide.app.sentences import in_two_lines
 from ebbtide.app.turns_view import TurnsView
 from ebbtide.app.warm import import_later
 from ebbtide.app.widgets.answer_text import AnswerText
@@ -215,7 +216,7 @@ class ChatScreen(SelectingScreen):
         try:
             await deed
         except EbbtideError as error:
-            self.note(f"{error}\n{error.hint}", "error", passing=True)
+            self.note(in_two_lines(error), "error", passing=True)
 
     def pick(
         self,

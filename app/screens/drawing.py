@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.app.beat import Beat
 from ebbtide.app.remote import is_remote
+from ebbtide.app.sentences import in_two_lines
 from ebbtide.app.widgets.memory_bar import MemoryBar
 from ebbtide.app.widgets.more_below import MoreBelow
 from ebbtide.app.widgets.status_line import StatusLine, status_of
@@ -133,7 +134,7 @@ class Drawing:
         """Say once that chats cannot be saved, and once that they can again."""
         keeper = self._screen.session.keeper
         trouble = keeper.store.trouble or keeper.fault
-        text = f"{trouble}\n{trouble.hint}" if trouble is not None else ""
+        text = in_two_lines(trouble) if trouble is not None else ""
         if text != self._told_trouble:
             self._told_trouble = text
             if text:

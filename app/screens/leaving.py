@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ebbtide.app.rescue import unsaved_count, unsaved_words
-from ebbtide.app.sentences import sentence
+from ebbtide.app.sentences import statement
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
@@ -42,7 +42,7 @@ class Leaving:
             return
         self._warned_at = time.monotonic()
         trouble = store.trouble or session.keeper.fault
-        why = f" {sentence(str(trouble))}." if trouble is not None else ""
+        why = f" {statement(str(trouble))}" if trouble is not None else ""
         self._screen.hint(
             f"{unsaved_words(count).capitalize()} not saved yet: {again} again leaves.", ARMED_S
         )

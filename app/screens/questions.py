@@ -9,6 +9,7 @@ from ebbtide.app.conversation import Message
 from ebbtide.app.files.mentions import with_files
 from ebbtide.app.question_queue import QuestionQueue
 from ebbtide.app.screens.elsewhere import WAITS
+from ebbtide.app.sentences import in_two_lines
 from ebbtide.app.widgets.status_line import NOTE_HINT_S
 from ebbtide.engine.errors import UsageError
 
@@ -44,7 +45,7 @@ class Questions:
             whole = with_files(text, screen.tools.folder)
         except UsageError as error:
             screen.prompt.put(text)
-            screen.note(f"{error}\n{error.hint}", "error", passing=True)
+            screen.note(in_two_lines(error), "error", passing=True)
             return
         if whole != text:
             self._written[whole] = text

@@ -1,11 +1,11 @@
 """What a command is, and how the one that a person means is found."""
 
-import difflib
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from ebbtide.app.near import nearest
 from ebbtide.engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def nearest_of(name: str, names: Iterable[str]) -> list[str]:
     """Those of `names` that a mistyped one may mean, the likeliest first."""
     names = list(names)
     near = [known for known in names if known.startswith(name.casefold())]
-    near += difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.5)
+    near += nearest(name, names, 3)
     return list(dict.fromkeys(near))[:3]
 
 

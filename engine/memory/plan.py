@@ -7,7 +7,7 @@ arena  = KV pages + expert pages, of which the floors are never traded away
 from dataclasses import dataclass
 
 from ebbtide.engine.errors import FitError, UsageError
-from ebbtide.engine.memory.budget import Budget, headroom_bytes, share_bytes
+from ebbtide.engine.memory.budget import Budget, parse_bytes, share_bytes
 from ebbtide.engine.sizes import (
     MIB,
     adding_up,
@@ -15,6 +15,7 @@ from ebbtide.engine.sizes import (
     mib_there,
     mib_typed,
     mib_words,
+    size_typed,
     too_much_words,
     whole_mib,
 )
@@ -145,7 +146,7 @@ def make_plan(
     if size < smallest:
         raise _too_small(needs, size, ctx, is_auto=budget.kind == "auto")
     if size > whole_bytes > 0:
-        raise _too_large(size, whole_bytes)
+        raise _too_large(size, whole_bytes, available_bytes, smallest)
     length = ctx or min(needs.context, _longest(needs, size))
     kv_floor_pages = needs.kv_pages(min(length, KV_FLOOR_TOKENS))
     return MemoryPlan(
@@ -180,12 +181,14 @@ def _notices(needs: Needs, size: int, length: int, ctx: int, free_bytes: int) ->
     return notices
 
 
-def _too_large(size: int, whole_bytes: int) -> FitError:
-    most = max(whole_bytes - headroom_bytes(whole_bytes), 0) // MIB * MIB
+def _too_large(size: int, whole_bytes: int, available_bytes: int, smallest: int) -> FitError:
+    usable = size_typed(available_bytes)
+    if parse_bytes(usable) < smallest:
+        usable = mib_typed(smallest)
     wanted, there = too_much_words(size, whole_bytes)
     return FitError(
         f"A budget of {wanted} is more than the memory that is there, {there}.",
-        hint=f"Give --budget {mib_typed(most)} or less, or auto, which takes what is free.",
+        hint=f"Give --budget {usable} or less, or auto, which takes what is free.",
     )
 
 

@@ -40,7 +40,7 @@ class StarterBuilder:
         manifest = read_manifest(self.assets)
         if self.quant not in manifest.quants:
             known = ", ".join(manifest.quants)
-            raise UsageError(f"the starter has no quant {self.quant!r}", hint=f"choose one of {known}")
+            raise UsageError(f"the starter has no quant {self.quant!r}", hint=f"choose one of {known}.")
         if not force and self._finished(manifest):
             return self.path
         try:
@@ -114,7 +114,7 @@ class StarterBuilder:
         if free is not None and free < need:
             raise FitError(
                 f"the starter needs {format_bytes(need)} in {self.folder}, and {format_bytes(free)} are free",
-                hint=f"free {format_bytes(need - free)}, or choose another folder with EBBTIDE_HOME",
+                hint=f"free {format_bytes(need - free)}, or choose another folder with EBBTIDE_HOME.",
             )
 
     def _check_delta(self, manifest: Manifest) -> None:
@@ -122,20 +122,20 @@ class StarterBuilder:
             found = sha256_of(manifest.delta.path)
         except OSError as error:
             raise ModelError(
-                f"the starter's delta is missing: {error}", hint="install ebbtide again"
+                f"the starter's delta is missing: {error}", hint="install ebbtide again."
             ) from error
         if found != manifest.delta.sha256:
             raise ModelError(
                 f"the starter's delta {manifest.delta.path} does not match its manifest",
-                hint="install ebbtide again",
+                hint="install ebbtide again.",
             )
 
     def _disk_error(self, error: OSError) -> FitError | ModelError:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return FitError(f"the disk of {self.folder} is full", hint="free some space and run this again")
+            return FitError(f"the disk of {self.folder} is full", hint="free some space and run this again.")
         return ModelError(
             f"the starter cannot be written to {self.folder}: {error}",
-            hint="make the folder writable, or choose another with EBBTIDE_HOME",
+            hint="make the folder writable, or choose another with EBBTIDE_HOME.",
         )
 
 

@@ -35,7 +35,7 @@ class Delta:
             self.experts = int(self._arrays["0.router"].shape[0])
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise ModelError(
-                f"the starter's delta file {path} cannot be read: {error}", hint="install ebbtide again"
+                f"the starter's delta file {path} cannot be read: {error}", hint="install ebbtide again."
             ) from error
 
     def router(self, layer: int) -> Floats:

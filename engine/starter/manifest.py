@@ -62,7 +62,7 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest(base, delta, dict(listed["out_bytes"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(
-            f"the starter's manifest in {folder} cannot be read: {error!r}", hint="install ebbtide again"
+            f"the starter's manifest in {folder} cannot be read: {error!r}", hint="install ebbtide again."
         ) from error
 
 

@@ -39,7 +39,7 @@ def test_version(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("code", "failure"),
     [
-        (1, ["internal error: ValueError: x", "Report it.", "1"]),
+        (1, ["Internal error: ValueError: x.", "Report it.", "1"]),
         (2, ["--isa avx512 is not there", "Use auto.", "2"]),
         (3, ["the file is corrupt", "Fetch it again.", "3"]),
         (4, ["it does not fit", "Give --budget 9GB.", "4"]),
@@ -49,7 +49,7 @@ def test_version(cli: Cli) -> None:
 def test_a_failed_load_ends_with_its_code(cli: Cli, model: str, code: int, failure: list[str]) -> None:
     result = cli("run", model, "-p", "hi", script=Script(load_failure=failure))
     assert result.code == code and result.out == ""
-    message = failure[0][0].upper() + failure[0][1:]
+    message = f"{failure[0][0].upper()}{failure[0][1:].rstrip('.')}."
     assert result.err == f"ebbtide: {message}\n  {failure[1]}\n"
 
 
@@ -84,6 +84,20 @@ def test_a_mistyped_word_names_what_may_be_meant(cli: Cli, typed: str, meant: st
 def test_a_flag_without_its_value_names_the_right_help(cli: Cli) -> None:
     assert "`ebbtide run --help`" in cli("run", "-p").err
     assert "`ebbtide chat --help`" in cli("--budget").err and "`ebbtide chat --help`" in cli("x", "-p").err
+
+
+def test_the_help_of_a_size_says_how_it_is_written(cli: Cli) -> None:
+    for command in ("bench", "compare", "run", "chat"):
+        assert "300MiB, 8GB, 40%" in " ".join(cli(command, "--help").out.split())
+    assert "each contender, such as 2500MiB or 8GB" in " ".join(cli("compare", "--help").out.split())
+
+
+def test_only_flags_that_are_near_and_listed_may_be_meant(cli: Cli) -> None:
+    assert "There is no flag --rnus. Did you mean --runs?\n" in cli("bench", "--rnus", "3").err
+    for typed in ("--bogus", "--kvv", "--resizes", "--x"):
+        result = cli("run", typed)
+        assert result.code == 2 and "Did you mean" not in result.err
+        assert result.err.startswith(f"ebbtide: There is no flag {typed}.\n")
 
 
 def test_a_word_like_nothing_gets_the_usual_hint(cli: Cli) -> None:

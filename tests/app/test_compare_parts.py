@@ -11,9 +11,10 @@ from ebbtide.app.compare.contenders import LlamaCpp
 from ebbtide.app.compare.llama_process import LlamaFailed
 from ebbtide.app.compare.llama_worker import features_of
 from ebbtide.app.compare.race import Race
-from ebbtide.app.compare.rows import figure
+from ebbtide.app.compare.rows import Row, figure
 from ebbtide.app.compare.sample import DECODE, Prompt, Sample
 from ebbtide.app.compare.statistics import has_interval, median_interval, ratio_of
+from ebbtide.app.compare.tables import chart, table_lines
 from ebbtide.app.slash.compare_command import race_command
 from ebbtide.app.steadiness import steadiness_notes
 from ebbtide.engine.messages import Load
@@ -154,3 +155,40 @@ async def test_the_chat_tells_the_command(by_key: bool) -> None:
         else:
             await ask(pilot, "/compare")
         await shown(pilot, "ebbtide compare /models/tiny.gguf")
+
+
+ROWS = [
+    Row("", "ebbtide", "llama.cpp", "ratio (95 % interval)"),
+    Row(
+        "decode",
+        "103 tok/s (98.1 to 108)",
+        "51.3 tok/s (1.11 to 52.7)",
+        "3.35x (1.53 to 5.17)",
+        (1, 2),
+        "tok/s",
+    ),
+    Row("first token of 32", "0.0934 s (0.0905 to 0.116)", "-", "-", (1, None), "s"),
+    Row("peak memory", "542 MiB", "1.2 GiB", ""),
+]
+
+
+@pytest.mark.parametrize("columns", [40, 50, 64, 80, 100, 120])
+def test_a_table_fits_its_terminal(columns: int) -> None:
+    lines = table_lines(ROWS, columns) + chart(ROWS[1:], "#", columns)
+    assert max(map(len, lines)) <= columns
+    words = " ".join(" ".join(lines).split())
+    assert all(
+        figure in words for figure in ("103 tok/s", "1.11 to 52.7", "3.35x", "1.53 to 5.17", "1.2 GiB")
+    )
+
+
+def test_a_file_has_a_row_a_measure() -> None:
+    head, decode, *_ = table_lines(ROWS, None)
+    assert "ratio (" in head and "51.3 tok/s (1.11 to 52.7)  3.35x (1.53 to 5.17)" in decode
+
+
+def test_at_80_columns_brackets_are_below_what_they_belong_to() -> None:
+    lines = table_lines(ROWS, 80)
+    decode = next(n for n, line in enumerate(lines) if line.startswith("decode"))
+    assert lines[decode].index("3.35x") == lines[decode + 1].index("(1.53 to 5.17)")
+    assert lines[decode].index("103 tok/s") == lines[decode + 1].index("(98.1 to 108)")

@@ -5,10 +5,13 @@ import time
 from io import StringIO
 
 import pytest
+from rich.cells import cell_len
 
-from ebbtide.app.console import ProgressPrinter
+from ebbtide.app.console import WIPE, ProgressPrinter, note
+from ebbtide.app.progress_bar import bar_line
 from ebbtide.app.stages import Pace, state_word
 from ebbtide.app.ticking import ticking
+from tests.helpers.narrow_terminal import NarrowTerminal
 from tests.helpers.waiting import PATIENCE_S, wait_until
 
 
@@ -122,3 +125,59 @@ def test_an_end_of_the_reader_ends_the_repeating_only() -> None:
 )
 def test_each_stage_has_its_state(stage: str, word: str) -> None:
     assert state_word(stage) == word
+
+
+WORDS = "Measuring a thing that has a rather long name"
+
+
+@pytest.mark.parametrize("room", range(90))
+def test_a_bar_fits_its_room(room: int) -> None:
+    for words in (WORDS, "Packing", "漢字漢字漢字漢字漢字漢字"):
+        for tails in (["", ""], [" of 738 MiB", ", about 50 s left"]):
+            assert cell_len(bar_line(words, 0.17, tails, room)) <= room
+
+
+def test_words_are_cut_first_then_the_bar() -> None:
+    def line(room: int) -> str:
+        return bar_line(WORDS, 0.5, ["", ", about 50 s left"], room)
+
+    assert line(120).startswith(f"{WORDS[:39]}… ━━━━━━━━━━━━──")
+    assert line(70).startswith("Measuring a thing that… ━━━━━━━━━━━━──")
+    assert line(49) == "Measuring a… ━━━━━━━───────  50%, about 50 s left"
+    assert line(20) == "Measuring a th…  50%"
+    assert bar_line("Packing", 0.5, ["", ""], 120) == "Packing ━━━━━━━━━━━━────────────  50%"
+
+
+def drawings(terminal: NarrowTerminal) -> list[str]:
+    """What stood on the terminal's line, one after the other."""
+    return [part.rstrip("\r") for part in terminal.written().split(WIPE)[1:]]
+
+
+def test_progress_fits_a_terminal_that_gets_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    clock.now = 100.0
+    monkeypatch.setattr(time, "monotonic", clock)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with NarrowTerminal(columns=100) as terminal:
+        with ProgressPrinter(terminal.stream) as progress:
+            for done, columns in ((0, 100), (20, 100), (40, 50), (60, 30), (80, 100)):
+                terminal.resize(columns)
+                progress.update(WORDS, done << 20, 100 << 20)
+                clock.now += 5
+            *_, wide, narrow, narrowest, again = drawings(terminal)
+            assert len(narrow) < 50 and len(narrowest) < 30 and min(len(wide), len(again)) > 90
+            assert "\n" not in terminal.written()
+            assert terminal.written().endswith("\r"), "the cursor is at the start, where wiping begins"
+        assert drawings(terminal)[-1] == ""
+
+
+def test_a_note_in_the_middle_takes_the_bar_s_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with NarrowTerminal(columns=80) as terminal:
+        monkeypatch.setattr("sys.stderr", terminal.stream)
+        with ProgressPrinter() as progress:
+            progress.update("Packing", 10, 100)
+            note("Something else.")
+            assert drawings(terminal)[-1] == "Something else.\n"
+            progress.update("Packing", 100, 100)
+        assert drawings(terminal)[-1] == ""

@@ -12,14 +12,20 @@ from hypothesis import strategies as st
 from ebbtide.app import machine
 from ebbtide.app.bench_text import words_of
 from ebbtide.app.commands.bench import spread
-from ebbtide.app.commands.doctor import card_rows, machine_lines, outlook, usable_bytes
+from ebbtide.app.commands.doctor import card_rows, kernels_words, machine_lines, outlook
 from ebbtide.app.commands.evaluate import average_bits, perplexity, split_chunks
 from ebbtide.app.machine import describe_machine, existing_parent
 from ebbtide.app.model_facts import ModelFacts
 from ebbtide.engine import threads
 from ebbtide.engine.device.describe import CardFacts
+from ebbtide.engine.errors import FitError
+from ebbtide.engine.memory.budget import Budget
+from ebbtide.engine.memory.observed import Observed
+from ebbtide.engine.memory.plan import Needs, make_plan
 from ebbtide.engine.messages import Memory
 from ebbtide.engine.processors import Processors
+from ebbtide.engine.sizes import GIB, MIB
+from ebbtide.kernels.dispatch import chosen_isa
 from tests.app.test_run_command import MEMORY_FIELDS
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
@@ -235,8 +241,7 @@ def facts(**changes: object) -> ModelFacts:
 
 def test_doctor_judges_a_file(tmp_path: Path) -> None:
     here = describe_machine(tmp_path)
-    usable = usable_bytes(here)
-    assert 0 <= usable <= here.memory_bytes
+    assert 0 <= here.usable_bytes <= here.memory_bytes
     big = 2 * here.memory_bytes
     cases = [
         (facts(size_bytes=1000), "fits whole"),
@@ -269,6 +274,32 @@ def test_doctor_says_how_the_number_of_threads_was_found(
     assert "16 threads usable; 6 compute by default (measured)" in row()
     monkeypatch.setattr(machine, "find_processors", lambda: eight._replace(quota=2))
     assert "2 threads usable; 2 compute by default (counted)" in row()
+
+
+def test_doctor_names_the_kernels_as_bench_does(cli: Cli, tmp_path: Path) -> None:
+    here = describe_machine(tmp_path)
+    assert here.isa == chosen_isa("auto") and here.isa not in here.other_isas
+    assert all(chosen_isa(other) == other for other in here.other_isas)  # type: ignore[arg-type]
+    row = next(line for line in cli("doctor").out.splitlines() if line.startswith("kernels"))
+    assert row.split()[1].rstrip(",:") == here.isa
+    assert "as none are compiled" in kernels_words(replace(here, kernels=None, isa="reference"))
+    assert "cannot be loaded" in kernels_words(replace(here, kernels="_k.so", isa="reference"))
+
+
+def test_doctor_and_a_refusal_name_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    total, available = 24 * GIB, 22 * GIB
+    seen = Observed(available_bytes=available, total_bytes=total)
+    monkeypatch.setattr(machine, "observe", lambda: seen)
+    here = describe_machine(tmp_path)
+    assert "About 20.5 GiB can be used now" in outlook(here, facts(size_bytes=1000))[0]
+    needs = Needs(
+        static_bytes=MIB, transient_bytes=MIB, page_bytes=1 << 16, layers=2, tokens_per_page=64, context=512
+    )
+    room = seen.budget_room_bytes
+    assert room is not None
+    with pytest.raises(FitError) as refused:
+        make_plan(needs, Budget("bytes", 900e9), ctx=0, available_bytes=room, whole_bytes=total)
+    assert "838 GiB" in str(refused.value) and "--budget 20.5GiB or less" in refused.value.hint
 
 
 def test_doctor_lists_cards(tmp_path: Path) -> None:

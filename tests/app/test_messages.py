@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import ebbtide.app
 import ebbtide.engine
 from ebbtide.app.panel.numbers import together
-from ebbtide.app.sentences import sentence
+from ebbtide.app.sentences import in_two_lines, sentence, statement
 from ebbtide.app.session import error_of
+from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Failed
 from ebbtide.engine.sizes import adding_up
 
@@ -113,6 +114,40 @@ def test_sizes_have_a_space() -> None:
 )
 def test_a_sentence(text: str, shown: str) -> None:
     assert sentence(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("the disk is full", "The disk is full."),
+        ("A budget of 5 MiB is too small.", "A budget of 5 MiB is too small."),
+        ("There is no flag --rnus. Did you mean --runs?", "There is no flag --rnus. Did you mean --runs?"),
+        ("m.gguf is cut\nshort", "m.gguf is cut short."),
+        ("", ""),
+    ],
+)
+def test_a_headline_has_a_full_stop(text: str, shown: str) -> None:
+    assert statement(text) == shown
+    assert in_two_lines(UsageError(text, hint="write: /export md")) == f"{shown}\nWrite: /export md"
+
+
+def test_hints_end_with_a_full_stop_or_with_something_to_be_typed() -> None:
+    hints = [said for said in hints_in("app", "engine") if not said.text.endswith((".", "?", "{}"))]
+    assert [said for said in hints if not re.search(r": [^ ]", said.text)] == []
+
+
+def hints_in(*packages: str) -> Iterator[Said]:
+    for package in packages:
+        for path in sorted((Path(ebbtide.app.__path__[0]).parent / package).rglob("*.py")):
+            for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+                for keyword in call.keywords if isinstance(call, ast.Call) else []:
+                    if keyword.arg == "hint" and (text := end_of(keyword.value)):
+                        yield Said(f"{path.name}:{keyword.value.lineno}", text)
+
+
+def end_of(node: ast.expr) -> str | None:
+    """As `text_of`, of a sum its end."""
+    return end_of(node.right) if isinstance(node, ast.BinOp) else text_of(node)
 
 
 def test_errors_of_the_engine_are_sentences() -> None:

@@ -81,7 +81,7 @@ def test_no_content_acts_on_the_terminal_without_the_screen(model: str, plain: b
 def test_plain_says_what_it_is_and_breaks_lines_between_words(model: str) -> None:
     script = Script(answer="some words that do not fit into one line of it")
     with Terminal(script, "--plain", model, columns=24) as terminal:
-        terminal.wait_for("tiny answers. /help shows", "/quit leaves", "> ")
+        terminal.wait_for("tiny answers. /help\r\n  shows", "/quit leaves", "> ")
         terminal.send("q\n")
         terminal.wait_for("some words that do not\r\nfit into one line of it\r\n")
         terminal.send("/quit\n")

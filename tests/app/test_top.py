@@ -46,10 +46,10 @@ def endpoint(folder: Path) -> Iterator[Endpoint]:
 
 
 def test_without_an_engine_it_says_what_to_do(cli: Cli) -> None:
-    for arguments in (["top"], ["top", "--json"], ["top", "--once"], ["top", "12345"]):
+    for arguments in (["top"], ["top", "--json"], ["top", "--follow"], ["top", "12345"]):
         result = cli(*arguments)
         assert result.code == 3 and result.out == ""
-        assert "no engine" in result.err and "Start `ebbtide`" in result.err
+        assert "ebbtide: No engine" in result.err and "Start `ebbtide`" in result.err
 
 
 def test_a_stale_card_is_no_engine(cli: Cli, folder: Path) -> None:
@@ -58,12 +58,12 @@ def test_a_stale_card_is_no_engine(cli: Cli, folder: Path) -> None:
     card_path(folder, os.getpid()).write_text(
         json.dumps({"pid": os.getpid(), "address": str(address), "key": "00"})
     )
-    assert cli("top", "--once").code == 3
+    assert cli("top", "--json").code == 3
     assert list(folder.iterdir()) == []
 
 
 def test_one_object(cli: Cli, endpoint: Endpoint) -> None:
-    result = cli("top", "--once")
+    result = cli("top", "--json")
     assert result.code == 0 and result.out.count("\n") == 1
     shown = json.loads(result.out)
     assert shown["pid"] == os.getpid() and shown["phase"] == "decode" and shown["model"] == "tiny"
@@ -74,9 +74,31 @@ def test_one_object(cli: Cli, endpoint: Endpoint) -> None:
     assert [one["sentence"] for one in shown["decisions"]] == ["It gave way"]
 
 
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_into_a_pipe_it_prints_once(cli: Cli, endpoint: Endpoint, arguments: tuple[str, ...]) -> None:
+    result = cli("top", *arguments)
+    assert result.code == 0 and json.loads(result.out)["model"] == "tiny"
+
+
+def test_follow_goes_on_until_the_engine_ends(
+    cli: Cli, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = iter(range(3))
+    read = Viewer.read
+
+    def three(viewer: Viewer, timeout_s: float) -> Frame | None:
+        if next(frames, None) is None:
+            raise EngineDied("engine 1 has ended", hint="")
+        return read(viewer, timeout_s)
+
+    monkeypatch.setattr(Viewer, "read", three)
+    result = cli("top", "--follow")
+    assert result.code == 0 and result.out.count("\n") == 3 and "has ended" in result.err
+
+
 def test_named_by_its_process(cli: Cli, endpoint: Endpoint) -> None:
-    assert cli("top", "--once", str(os.getpid())).code == 0
-    assert cli("top", "--once", str(os.getpid() + 1)).code == 3
+    assert cli("top", "--json", str(os.getpid())).code == 0
+    assert cli("top", "--json", str(os.getpid() + 1)).code == 3
 
 
 def test_what_is_not_known_is_null() -> None:
@@ -144,7 +166,7 @@ def test_several_engines_are_listed(cli: Cli, endpoint: Endpoint, folder: Path, 
         result = cli("top", "--json")
         assert result.code == 2 and "Several engines" in result.err
         assert f"{os.getpid()} tiny" in result.err and str(client.pid) in result.err
-        assert json.loads(cli("top", "--once", str(client.pid)).out)["pid"] == client.pid
+        assert json.loads(cli("top", "--json", str(client.pid)).out)["pid"] == client.pid
     finally:
         client.close()
 

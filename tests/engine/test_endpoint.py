@@ -1,6 +1,7 @@
 """Looking at an engine from another process: only those with the key, never at the engine's cost."""
 
 import os
+import socket
 import stat
 import threading
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client
 from pathlib import Path
 
+import msgspec
+import psutil
 import pytest
 
 from ebbtide.engine import messages as m
@@ -20,7 +23,7 @@ from ebbtide.engine.frames import Card, Frame, card_path, choose_address
 from ebbtide.engine.hub import Hub
 from ebbtide.engine.observer import Observer, look_at_machine
 from tests.helpers.tiny_models import write_tiny
-from tests.helpers.waiting import PATIENCE_S, wait_until
+from tests.helpers.waiting import PATIENCE_S, wait_for_end, wait_until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a pipe of Windows has no file to look at")
 
@@ -115,6 +118,44 @@ def test_what_dead_engines_left_is_cleaned_up(tmp_path: Path) -> None:
     assert find_engines(folder) == []
     assert [path.name for path in folder.iterdir()] == ["junk.json"]
     assert precious.exists()
+
+
+def test_the_next_engine_cleans_up_after_one_that_was_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "engines"
+    client = EngineClient(endpoint_folder=folder)
+    client.start()
+    try:
+        wait_until(lambda: bool(find_engines(folder)), "the card")
+        killed = client.pid
+        assert killed is not None
+        process = psutil.Process(killed)
+        process.kill()
+        wait_for_end([process])
+        client.close()
+        assert sorted(path.name for path in folder.iterdir()) == [f"{killed}.json", f"{killed}.sock"]
+        opened = Open(folder)
+        names = {path.name for path in folder.iterdir()}
+        opened.endpoint.close()
+        assert names == {f"{os.getpid()}.json", f"{os.getpid()}.sock"}
+    finally:
+        client.close()
+
+
+def test_what_is_left_of_a_start_that_was_killed_is_cleaned_up(tmp_path: Path) -> None:
+    dead = 2**22 + 1
+    for name in (f"{dead}.sock", f"{dead}.new", f"{os.getpid()}.new", "notes.new"):
+        (tmp_path / name).touch()
+    assert find_engines(tmp_path) == []
+    assert {path.name for path in tmp_path.iterdir()} == {f"{os.getpid()}.new", "notes.new"}
+
+
+def test_a_card_whose_id_another_process_has_now_is_cleaned_up(tmp_path: Path) -> None:
+    address = tmp_path / f"{os.getpid()}.sock"
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(str(address))
+    card_path(tmp_path, os.getpid()).write_bytes(msgspec.json.encode(Card(os.getpid(), str(address), "00")))
+    assert find_engines(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_that_took_over_the_id_is_no_engine(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from io import StringIO
 import pytest
 from setup_progress import CLEAR, Progress, duration
 
+from tests.helpers.narrow_terminal import NarrowTerminal
+
 
 class Terminal(StringIO):
     def isatty(self) -> bool:
@@ -46,19 +48,22 @@ def test_in_a_log_each_step_has_a_number_what_it_does_and_its_time() -> None:
     ]
 
 
-def test_on_a_terminal_one_line_is_drawn_again_and_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    stream, clock = Terminal(), Clock()
-    progress = Progress(1, stream, clock)
-    with progress.step("installing"):
-        clock.now += 3
-        progress.detail("fetching a file with a very long name")
-        progress.tick()
-        progress.say("a remark")
-    text = stream.getvalue()
+def test_on_a_terminal_one_line_is_drawn_again_and_gone_at_the_end() -> None:
+    with NarrowTerminal(columns=40) as terminal:
+        clock = Clock()
+        progress = Progress(1, terminal.stream, clock)
+        with progress.step("installing"):
+            clock.now += 3
+            progress.detail("fetching a file with a very long name")
+            progress.tick()
+            progress.say("a remark")
+            terminal.resize(30)
+            progress.tick()
+        text = terminal.written()
     assert text.startswith("ebbtide: installing\n")  # a single step needs no number
     lines = text.split(CLEAR)
-    assert lines[1] == "ebbtide:   installing, 3 s: fetching a…"
+    assert lines[1] == "ebbtide:   installing, 3 s: fetching a…\r"
+    assert lines[4] == "ebbtide:   installing, 3 s: …\r"
     assert f"{CLEAR}ebbtide: a remark\n{CLEAR}ebbtide:   installing, 3 s" in text
     assert text.endswith(f"{CLEAR}ebbtide:   done in 3 s\n") and text.count("\n") == 3
 

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from ebbtide.app.panel.cell import Row, changes, text
-from ebbtide.app.panel.grid import Grid, fit, zoom
+from ebbtide.app.panel.grid import Grid, Style, fit, zoom
 from ebbtide.app.panel.map_cells import Picture, uses_row
+from ebbtide.app.panel.title import map_words
 from tests.helpers.panel_states import residency
 
 
@@ -29,6 +30,13 @@ def test_wide_bars_keep_a_gap_and_pins_a_mark() -> None:
     row = Picture(residency(1, 3, widths("808"), pinned=[(0, 2)]), grid).row(0)
     assert drawn(row) == "L00 ▇▇▇ ·   ▇▇▇•"
     assert [row[4].ink, row[8].ink, row[12].ink] == ["w8", "absent", "pinned"]
+
+
+@pytest.mark.parametrize("style", ["halves", "dots"])
+def test_the_heading_says_how_many_layers_a_line_shows(style: Style) -> None:
+    grid = Grid(style, 8, 8, 1, 1, 1, 1)
+    assert map_words(grid).endswith(f"each, {grid.layers_per_row} layers a line")
+    assert len(map_words(grid)) + len(" … 240 of 240 in memory ") + 6 <= 80
 
 
 def test_halves_show_two_layers() -> None:
