@@ -133,6 +133,7 @@ class Comparison:
     ) -> dict[str, Any]:
         shared = {"model": Path(self._load.path).name, "machine": machine}
         llama = llama_object(theirs, samples[1], ours.loaded.threads)
+        peaks = {"ebbtide": ours.process_peak_bytes, "llama.cpp": theirs.process_peak_bytes}
         built = " ".join((llama["configuration"] or {}).get("features", [])) or None
         return {
             **shared,
@@ -144,7 +145,10 @@ class Comparison:
             "llama_cpp": {**shared, "machine": machine | {"isa": built}, **llama},
             **ratios(*samples),
             "prompt_tokens": prompt_tokens(*samples),
-            "notes": [*self._notes(samples, limits, together)],
+            "notes": [
+                *self._notes(samples, limits, together),
+                *filter(None, (limits.leak(who, peak) for who, peak in peaks.items())),
+            ],
         }
 
     def _notes(self, samples: tuple[Samples, Samples], limits: Limits, together: bool) -> Iterator[str]:

@@ -14,6 +14,9 @@ PROCESS_BYTES = 112 * MIB
 
 NO_DROP = "The page cache cannot be dropped here: what is in it is free for both."
 
+SHARED_BYTES = 64 * MIB
+"""Programs' files that others have open too, and a limit counts elsewhere: seldom so much."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -36,6 +39,13 @@ class Limits:
         left = self.limit_bytes - PROCESS_BYTES
         fits = self.room_bytes is None or left < self.room_bytes
         return f"{max(left, MIB) // MIB}MiB" if fits else "auto"
+
+    def leak(self, who: str, peak_bytes: int) -> str:
+        """A sentence where a contender had much more resident than its limit; empty where not."""
+        if self.ours is None or peak_bytes <= self.limit_bytes + SHARED_BYTES:
+            return ""
+        held = f"{format_bytes(peak_bytes)} resident inside a limit of {format_bytes(self.limit_bytes)}"
+        return f"{who} had {held}: files that others hold in memory, such as the model, were free for it."
 
     def kills(self) -> int:
         """Processes of llama.cpp that the limit killed."""

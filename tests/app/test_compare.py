@@ -297,6 +297,19 @@ def test_a_peak_above_the_limit_is_explained(race: Race, limited: Callable[..., 
     assert told in race("ok", "--memory-limit", "2GB").out and told not in race("ok").out
 
 
+@pytest.mark.parametrize(("limit", "told"), [("240MiB", True), ("250MiB", False), ("2GB", False)])
+def test_a_contender_that_had_more_than_its_limit_is_told(
+    race: Race, limited: Callable[..., None], limit: str, told: bool
+) -> None:
+    """ebbtide had 310 MiB: what others hold in memory of a file is free for it, and the limit is none."""
+    limited()
+    notes = json.loads(race("ok", "--json", "--memory-limit", limit).out)["notes"]
+    wanted = [
+        note for note in notes if note.startswith("ebbtide had 310 MiB resident inside a limit of 240 MiB")
+    ]
+    assert (notes == wanted and len(notes) == 1) if told else notes == []
+
+
 def test_without_llama_cpp_nothing_runs(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "is_installed", lambda: False)
     done = cli("compare", model)
