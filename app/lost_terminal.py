@@ -7,6 +7,7 @@ terminal of its own making) is told nothing, and only finds that the terminal ha
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty
 from typing import Any
@@ -66,6 +67,7 @@ class TerminalWatch:
         if self._ended:
             return
         self._ended = True
+        _close_terminals(self._terminals)
         timer = threading.Timer(GRACE_S, os._exit, (code,))
         timer.daemon = True
         timer.start()
@@ -78,6 +80,17 @@ class TerminalWatch:
         with suppress(Empty):
             while waiting is not None:
                 waiting.get_nowait()
+
+
+def _close_terminals(streams: Sequence[int]) -> None:
+    """Put nothing in the place of terminals that have hung up: Python writes its buffers at its end, and an
+    error there would be its exit code.
+    """
+    with suppress(OSError):
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in streams:
+            os.dup2(nothing, stream)
+        os.close(nothing)
 
 
 def _is_terminal(stream: int) -> bool:

@@ -70,7 +70,9 @@ def command(script: Script, *arguments: str) -> list[str]:
 def environment() -> dict[str, str]:
     root = str(Path(fake_ebbtide.__file__).parents[2])
     path = os.pathsep.join([*sys.path, root])
-    return {**os.environ, "PYTHONPATH": path, "TERM": "xterm-256color"}
+    # Python itself writes at its end what is still in its buffers: as on a person's machine.
+    mine = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return mine | {"PYTHONPATH": path, "TERM": "xterm-256color"}
 
 
 def read_until(terminal: int, word: bytes) -> None:
