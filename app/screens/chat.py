@@ -363,4 +363,6 @@ class ChatScreen(SelectingScreen):
 def _in_a_line(note: str) -> str:
     """A note of two lines says what is wrong and what to do; a longer one begins with what it is about."""
     lines = note.split("\n")
-    return " · ".join(lines) if len(lines) <= 2 else lines[0]
+    if len(lines) == 2:
+        return f"{lines[0].removesuffix('.')} · {lines[1]}"
+    return lines[0]
