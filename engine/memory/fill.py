@@ -1,6 +1,6 @@
 """One transaction of the pager: experts of a layer on their way from the slow tier into pages."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.memory.arena import I32, Arena, PageState, Tenant, join_pages
@@ -32,7 +32,6 @@ class Fill:
             arena.release(pages, Tenant.EXPERTS)
             raise
         self._open = True
-        self._forgotten: set[int] = set()
 
     def _reads_of(self, expert: int, pages: I32) -> list[BlockRead]:
         targets = [(address, self._arena.page_bytes) for address in self._arena.addresses(pages)]
@@ -60,16 +59,9 @@ class Fill:
             raise
         self._arena.set_state(pages, PageState.READY)
         for expert, own in zip(self.experts, self._pages, strict=True):
-            if expert in self._forgotten:
-                self._arena.release(own, Tenant.EXPERTS)
-            else:
-                self._table.attach(self.layer, expert, own)
-                self._arena.set_state(own, PageState.LIVE)
+            self._table.attach(self.layer, expert, own)
+        self._arena.set_state(pages, PageState.LIVE)
         return read
-
-    def forget(self, experts: Container[int]) -> None:
-        """Leave out those of `experts` whose reading is not begun."""
-        self._forgotten |= self._flight.forget(experts)
 
     def abandon(self) -> int:
         """End it when nobody waits for it any more: published if it read well, else silently released."""

@@ -1,7 +1,7 @@
 """Reader threads that fill pages from the slow tier while the step thread computes."""
 
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import NamedTuple, Protocol
@@ -28,10 +28,6 @@ class Transfer(Protocol):
 
     def wait(self) -> int:
         """Return when the pages may be computed with; bytes read. Raises the first EbbtideError."""
-        ...
-
-    def forget(self, experts: Container[int]) -> set[int]:
-        """Do not read blocks of `experts` that are not begun; the experts that will not be whole now."""
         ...
 
     def settle(self) -> None:
@@ -81,18 +77,6 @@ class Flight:
         own = self._drain()
         self.settle()
         return own + sum(task.result() for task in self._tasks if not task.cancelled())
-
-    def forget(self, experts: Container[int]) -> set[int]:
-        """See `Transfer.forget`. Readers go on meanwhile: each block is either theirs or given up."""
-        forgotten = set()
-        with suppress(IndexError):  # readers were faster
-            for _ in range(len(self._queue)):
-                read = self._queue.popleft()
-                if read.expert in experts:
-                    forgotten.add(read.expert)
-                else:
-                    self._queue.append(read)
-        return forgotten
 
     def settle(self) -> None:
         """Give up what is not begun and block until what is begun has ended, well or badly."""

@@ -181,13 +181,11 @@ class Pager:
             state.release(needed)
 
     def _judge(self, guess: Fill, missing: Sequence[int]) -> None:
-        """What was guessed wrong and is not yet being read is given up."""
-        wrong = set(guess.experts).difference(missing)
-        self.trust.note(len(guess.experts), len(guess.experts) - len(wrong))
-        if len(wrong) == len(guess.experts):
+        """A guess of which nothing is missing is given up."""
+        right = sum(expert in missing for expert in guess.experts)
+        self.trust.note(len(guess.experts), right)
+        if not right:
             self._end_guess(keep=False)
-        elif wrong:
-            guess.forget(wrong)
 
     def _end_guess(self, *, keep: bool) -> None:
         guess, self._guess = self._guess, None

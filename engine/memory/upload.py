@@ -10,7 +10,7 @@ Order is kept by the card's queues alone (`engine/device/lanes.py`), the host wa
 import ctypes
 import queue
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
@@ -61,10 +61,6 @@ class UploadTransfer:
             nbytes += arrived.nbytes
         self._lanes.computing_waits(self._lanes.copied())
         return nbytes
-
-    def forget(self, experts: Container[int]) -> set[int]:
-        """See `Transfer.forget`: nothing, for one transfer at a time leaves nothing to gain."""
-        return set()
 
     def settle(self) -> None:
         """See `Transfer.settle`."""

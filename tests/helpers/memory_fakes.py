@@ -4,6 +4,7 @@ import ctypes
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +112,20 @@ def is_intact(arena: Arena, pager: Pager, layer: int, expert: int) -> bool:
 
 def ids(*experts: int) -> NDArray[np.int32]:
     return np.array(sorted(experts), np.int32)
+
+
+def run_event(system: "System", layer: int, *experts: int) -> list[list[int]]:
+    """One event; the groups' routed experts. Each is checked to be readable while its group is current, and
+    that nothing is left open.
+    """
+    groups = []
+    for mask in system.pager.groups(layer, ids(*experts)):
+        current = [expert for expert in experts if mask[expert]]
+        assert all(is_intact(system.arena, system.pager, layer, expert) for expert in current)
+        groups.append(current)
+    assert sorted(chain(*groups)) == sorted(experts)
+    system.check()
+    return groups
 
 
 @dataclass

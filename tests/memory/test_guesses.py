@@ -1,15 +1,13 @@
 """Experts that are read before their layer has chosen: what may go wrong, and that nothing comes of it."""
 
 from collections.abc import Iterator
-from itertools import chain
 
 import pytest
 
 from ebbtide.engine.errors import ModelError
-from ebbtide.engine.memory.fill import Fill
 from ebbtide.engine.memory.guesses import MEMORY, TRY_EVERY, Trust
-from ebbtide.engine.memory.mover import Mover
-from tests.helpers.memory_fakes import FLOOR_PAGES, LAYERS, System, ids, is_intact, make_system
+from tests.helpers.memory_fakes import FLOOR_PAGES, LAYERS, System, ids, make_system
+from tests.helpers.memory_fakes import run_event as event
 from tests.helpers.waiting import wait_until
 
 SLOTS = 4
@@ -23,18 +21,6 @@ def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[System]:
     yield system
     system.source.gate.set()
     system.close()
-
-
-def event(system: System, layer: int, *experts: int) -> list[list[int]]:
-    """The groups; checks that everything can be read and that nothing is left open."""
-    found = []
-    for mask in system.pager.groups(layer, ids(*experts)):
-        group = [expert for expert in experts if mask[expert]]
-        assert all(is_intact(system.arena, system.pager, layer, expert) for expert in group)
-        found.append(group)
-    assert sorted(chain(*found)) == sorted(experts)
-    system.check()
-    return found
 
 
 def read(system: System) -> set[tuple[int, int]]:
@@ -55,20 +41,6 @@ def test_of_a_half_wrong_guess_the_right_half_is_used(system: System) -> None:
     assert event(system, 1, 0, 4) == [[4], [0]]
     assert system.source.reads.count((1, 4, "down")) == 1
     assert (system.pager.trust.made, system.pager.trust.right) == (2, 1)
-
-
-def test_what_is_not_begun_can_be_left_out(system: System) -> None:
-    """One reader is busy with the first block, so that the second expert is certainly not begun."""
-    source, table = system.source, system.pager._table
-    source.gate.clear()
-    mover = Mover(source, readers=1)
-    fill = Fill(system.arena, table, mover, 0, [0, 1])
-    fill.forget({1})
-    source.gate.set()
-    fill.finish()
-    mover.close()
-    assert read(system) == {(0, 0)} and list(table.resident[0]) == [1, 0, 0, 0, 0, 0]
-    system.check()
 
 
 def test_likely_experts_are_no_victims(system: System) -> None:

@@ -1,6 +1,5 @@
 import threading
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from tests.helpers.memory_fakes import (
     layouts,
     make_system,
 )
+from tests.helpers.memory_fakes import run_event as run
 from tests.helpers.waiting import PATIENCE_S
 
 
@@ -38,18 +38,6 @@ def tight() -> Iterator[System]:
     system = make_system(FLOOR_PAGES * 3)
     yield system
     system.close()
-
-
-def run(system: System, layer: int, *experts: int) -> list[list[int]]:
-    """One event; the groups' routed experts. Each is checked to be readable while its group is current."""
-    groups = []
-    for mask in system.pager.groups(layer, ids(*experts)):
-        current = [expert for expert in experts if mask[expert]]
-        assert all(is_intact(system.arena, system.pager, layer, expert) for expert in current)
-        groups.append(current)
-    assert sorted(chain(*groups)) == sorted(experts)
-    system.check()
-    return groups
 
 
 def resident(system: System, layer: int) -> list[int]:

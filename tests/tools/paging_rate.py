@@ -13,7 +13,7 @@ the next layer's experts are guessed (`--prefetch`; then how often that was righ
 import argparse
 import sys
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -68,9 +68,6 @@ class _Clocked:
         read = self._transfer.wait()
         self._clock.ended()
         return read
-
-    def forget(self, experts: Container[int]) -> set[int]:
-        return self._transfer.forget(experts)
 
     def settle(self) -> None:
         self._transfer.settle()
