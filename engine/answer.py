@@ -12,6 +12,7 @@ from ebbtide.engine.decisions import answered, prompt_read
 from ebbtide.engine.errors import ContextError, UsageError
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.model.forward import Cancelled
+from ebbtide.engine.prefill_chunks import chunk_end
 from ebbtide.engine.request import Request
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.stop import StopFilter
@@ -153,8 +154,8 @@ class Answerer:
 
     def _prefill(self) -> None:
         request, began = self._request, time.perf_counter()
-        start, chunk = request.sequence.length, self._runtime.chunk_tokens
-        end = min(request.prompt_tokens, (start // chunk + 1) * chunk)
+        start = request.sequence.length
+        end = chunk_end(start, request.prompt_tokens, self._runtime.chunk_tokens)
         rows = self._run(request.ids[start:end], Lane.PREFILL)
         if end == request.prompt_tokens:
             self._next_token(rows[-1:])

@@ -20,9 +20,11 @@ from ebbtide.kernels.ops import KvLayout, Ops, WorkspaceShape
 Progress = Callable[[str, int, int], None]
 
 CHUNK_TOKENS = 256
-"""Prefill goes in chunks that end at multiples of this position; fast memory always has room for one."""
-LONG_CHUNK_TOKENS = 512
-"""Where memory is ample, chunks are this long: weights are unpacked, and experts read in, half as often."""
+"""Prefill goes in chunks of up to so many tokens (prefill_chunks.py); fast memory always has room for one."""
+LONG_CHUNK_TOKENS = 576
+"""The same where memory is ample: weights are unpacked, and experts read in, half as often. One chunk
+holds 512 tokens and the template around them.
+"""
 LOGIT_ROWS = 16
 UNKNOWN_ROOM_BYTES = 4 << 30
 """What `--budget auto` may take where the system does not say how much memory is free."""

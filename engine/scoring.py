@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ebbtide.engine import messages as m
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.provenance import Lane
+from ebbtide.engine.prefill_chunks import chunk_end
 from ebbtide.engine.room import LOGIT_ROWS
 from ebbtide.engine.runtime import Runtime
 
@@ -34,16 +35,18 @@ def teacher_forced(
     view that the next call overwrites.
     """
     sequence = runtime.pool.new_sequence()
-    step = runtime.chunk_tokens if lane is Lane.PREFILL else 1
+    most = runtime.chunk_tokens if lane is Lane.PREFILL else 1
+    start = 0
     try:
-        for start in range(0, len(ids), step):
-            part = np.asarray(ids[start : start + step], np.int32)
+        while start < len(ids):
+            part = np.asarray(ids[start : chunk_end(start, len(ids), most)], np.int32)
             runtime.pool.extend(sequence, part.size, runtime.fast.provenance(lane))
             rows = runtime.forward.hidden(part, start, runtime.kv_view(sequence), cancelled)
             for at in range(0, part.size, LOGIT_ROWS):
                 some = rows[at : at + LOGIT_ROWS]
                 runtime.forward.logits(some, runtime.logits[: some.shape[0]])
                 use(start + at, runtime.logits[: some.shape[0]])
+            start += part.size
             runtime.check_ledger()
     finally:
         runtime.pool.release(sequence)

@@ -1,6 +1,7 @@
 // out[M][N] = x[M][K] W^T for a block of plane matrices, and rows of a plane matrix (embeddings).
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "api.h"
 #include "product.h"
@@ -23,8 +24,13 @@ struct Target {
 };
 
 void write_rows(const Linear& call, const Target& target, int first_row, int count, const float* acc) {
+  const bool plain = target.valid == kStripRows && call.bias == nullptr && call.accumulate == 0;
   for (int r = 0; r < count; ++r, acc += kStripRows) {
     float* out = call.out + (first_row + r) * call.out_stride + target.column;
+    if (plain) {
+      std::memcpy(out, acc, kStripRows * sizeof(float));  // of a known size: moved without a call
+      continue;
+    }
     for (int i = 0; i < target.valid; ++i) {
       float value = call.bias != nullptr ? acc[i] + call.bias[target.column + i] : acc[i];
       out[i] = call.accumulate != 0 ? out[i] + value : value;

@@ -73,17 +73,57 @@ constexpr Order tile_order() {
   return result;
 }
 
-void pack(const ActGroup& act, PackedGroup* out, int row) {
-  static constexpr Order kOrder = tile_order();
+// The same from words as `packs_epi32` leaves them: four columns of the first half, four of the second, and so on.
+constexpr Order tile_order_of_packed() {
+  Order result = tile_order();
+  for (uint8_t& byte : result.from) {
+    const int column = byte / 2, within = column % 16;
+    byte = static_cast<uint8_t>(2 * (within / 4 * 8 + column / 16 * 4 + within % 4) + byte % 2);
+  }
+  return result;
+}
+
+// One row of a tile, of words that are in any order.
+inline void put_row(__m512i q, const Order& order, const ActGroup& act, PackedGroup* out, int row) {
   // q rounded to 256s is 16 * high; what is left of it is its low byte as a signed one.
-  const __m512i q = _mm512_loadu_si512(act.q);
   const __m512i high = _mm512_slli_epi16(_mm512_srai_epi16(_mm512_add_epi16(q, _mm512_set1_epi16(128)), 8), 12);
   const __m512i low = _mm512_and_si512(q, _mm512_set1_epi16(0xff));
-  _mm512_store_si512(out->parts[row], _mm512_permutexvar_epi8(_mm512_load_si512(kOrder.from), _mm512_or_si512(high, low)));
+  _mm512_store_si512(out->parts[row], _mm512_permutexvar_epi8(_mm512_load_si512(order.from), _mm512_or_si512(high, low)));
   out->scale[row] = act.scale;
   out->scaled_sum[row] = act.scaled_sum;
   out->sum[row] = act.sum;
   out->sum_low[row] = act.sum_low;
+}
+
+void pack(const ActGroup& act, PackedGroup* out, int row) {
+  static constexpr Order kOrder = tile_order();
+  put_row(_mm512_loadu_si512(act.q), kOrder, act, out, row);
+}
+
+// As `quantise_group` in elementwise.h, and packed.
+inline void quantise_group(const float* x, PackedGroup* out, int row) {
+  static constexpr Order kOrder = tile_order_of_packed();
+  const F32 first = load(x), second = load(x + kGroupCols / 2);
+  const float amax = largest(max(abs(first), abs(second)));
+  constexpr float kMost = kMostActivation;
+  const F32 inverse = splat(amax == 0.0f ? 0.0f : kMost / amax);
+  const auto whole = [&](F32 part) { return _mm512_cvtps_epi32(min(max(part * inverse, splat(-kMost)), splat(kMost)).v); };
+  const __m512i q = _mm512_packs_epi32(whole(first), whole(second));
+  // In every 128 bits two sums of the first half and two of the second.
+  const __m512i sums = _mm512_madd_epi16(q, _mm512_set1_epi16(1));
+  const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64(sums, 1));
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  const __m128i both = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+  ActGroup act;
+  act.scale = amax / kMost;
+  act.sum_low = _mm_cvtsi128_si32(both);
+  act.sum = act.sum_low + _mm_extract_epi32(both, 2);
+  act.scaled_sum = static_cast<float>(act.sum) * act.scale;
+  put_row(q, kOrder, act, out, row);
+}
+
+void quantise(const float* x, int groups, PackedGroup* out, int row) {
+  for (int g = 0; g < groups; ++g) quantise_group(x + g * kGroupCols, out + g, row);
 }
 
 // Four rows a lane become four columns a lane: a transpose of 4 x 4 dwords.
@@ -289,7 +329,7 @@ void any_tiles(const CodeBook& book, const int8_t* codes, int first, int groups,
 }  // namespace
 }  // namespace EB_ISA
 
-const MatrixKernels kMatrixAmx = {EB_ISA::pack, EB_ISA::any_expand, EB_ISA::any_tiles, EB_ISA::begin, EB_ISA::end};
+const MatrixKernels kMatrixAmx = {EB_ISA::quantise, EB_ISA::pack, EB_ISA::any_expand, EB_ISA::any_tiles, EB_ISA::begin, EB_ISA::end};
 
 }  // namespace eb
 #endif

@@ -44,6 +44,8 @@ struct PackedRows {
 };
 
 struct MatrixKernels {
+  // As LinearKernels::quantise, into place `row` of the tiles of `groups` groups.
+  void (*quantise)(const float* x, int groups, PackedGroup* out, int row);
   // One group of a row into place `row` of a tile.
   void (*pack)(const ActGroup& act, PackedGroup* out, int row);
   // Codes of `part` as bytes [groups][8 column quads][16 rows][4], columns in the unit's own order (`pack` has the same);

@@ -153,9 +153,11 @@ class MoeRun {
         const int64_t at = (static_cast<int64_t>(item * kItemStrips + s) * count + r) * kStripRows;
         kernels_.strip.glu(call_.activation, gate + at, up + at, kStripRows, values + s * kStripRows);
       }
-      ActGroup* to = arrays_.hidden + static_cast<int64_t>(start + r) * call_.hidden_groups() + begin + item;
-      kernels_.strip.quantise(values, kGroupCols, to);
-      if (packed.data != nullptr) kernels_.matrix->pack(*to, packed.at(r, begin + item), r % kMatrixRows);
+      const int group = begin + item;
+      if (packed.data != nullptr)
+        kernels_.matrix->quantise(values, 1, packed.at(r, group), r % kMatrixRows);
+      else
+        kernels_.strip.quantise(values, kGroupCols, arrays_.hidden + int64_t{start + r} * call_.hidden_groups() + group);
     }
   }
 

@@ -155,8 +155,8 @@ bool strip_product(const Kernels& kernels, Cursor& cursor, int strip, const Rows
   kernels.strip.decode_scales(view.scale, meta, view.groups(), {scratch.s, scratch.m});
   std::memset(scratch.acc, 0, sizeof(float) * kStripRows * static_cast<size_t>(rows.count));
   if (meta != scratch.meta) prefetch_behind(meta, view.strip_meta_bytes);
-  if (rows.count == 1) return one_row(kernels.strip, book, cursor, strip, rows.row[0], scratch);
   if (rows.packed.data != nullptr) return with_matrix(*kernels.matrix, book, cursor, strip, rows, scratch);
+  if (rows.count == 1) return one_row(kernels.strip, book, cursor, strip, rows.row[0], scratch);
   return with_vectors(kernels.strip, book, cursor, strip, rows, scratch);
 }
 
@@ -164,9 +164,8 @@ void quantise_rows(Context& context, const Kernels& kernels, const float* x, int
                    ActGroup* out, const PackedRows& packed) {
   const int groups = cols / kGroupCols;
   const auto quantise = [&](int row, int) {
-    ActGroup* to = out + static_cast<int64_t>(row) * groups;
-    kernels.strip.quantise(x + row * stride, cols, to);
-    for (int g = 0; packed.data != nullptr && g < groups; ++g) kernels.matrix->pack(to[g], packed.at(row, g), row % kMatrixRows);
+    if (packed.data == nullptr) return kernels.strip.quantise(x + row * stride, cols, out + static_cast<int64_t>(row) * groups);
+    kernels.matrix->quantise(x + row * stride, groups, packed.at(row, 0), row % kMatrixRows);
   };
   if (rows < 8)
     for (int row = 0; row < rows; ++row) quantise(row, 0);

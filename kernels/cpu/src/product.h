@@ -20,7 +20,7 @@ struct Kernels {
   bool packs(int rows) const { return matrix != nullptr && rows >= kLeastMatrixRows; }
 };
 
-// Rows of x of one strip product, and the same packed for the matrix unit (or no data).
+// Rows of x of one strip product; where `packed` has data, they lie there instead.
 struct Rows {
   const ActGroup* const* row;
   int count;
@@ -50,7 +50,7 @@ class ScratchSet {
 // scratch.acc[r][16] = rows.row[r] times the strip, for r < rows.count; false when a page of the block is absent.
 bool strip_product(const Kernels& kernels, Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch);
 
-// Quantises x[rows][cols] (row stride in floats) into out[rows][cols / 32], and packs it where there is room for that.
+// Quantises x[rows][cols] (row stride in floats) into out[rows][cols / 32], or into `packed` where that has room.
 void quantise_rows(Context& context, const Kernels& kernels, const float* x, int64_t stride, int rows, int cols,
                    ActGroup* out, const PackedRows& packed = {});
 
