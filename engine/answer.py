@@ -139,14 +139,16 @@ class Answerer:
         elif self._limit.ready():
             self._emit(self.snapshot())
 
-    def _run(self, ids: list[int], lane: Lane) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-        """Extend the sequence by `ids` and return the rows; on any failure the sequence is as before."""
+    def _run(
+        self, ids: list[int], lane: Lane, last: int
+    ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        """Extend the sequence by `ids`; the `last` rows. On any failure the sequence is as before."""
         runtime, sequence = self._runtime, self._request.sequence
         start = sequence.length
         runtime.pool.extend(sequence, len(ids), runtime.fast.provenance(lane))
         try:
             return runtime.forward.hidden(
-                np.asarray(ids, np.int32), start, runtime.kv_view(sequence), self._cancelled
+                np.asarray(ids, np.int32), start, runtime.kv_view(sequence), self._cancelled, last
             )
         except BaseException:
             runtime.pool.truncate(sequence, start)
@@ -156,16 +158,17 @@ class Answerer:
         request, began = self._request, time.perf_counter()
         start = request.sequence.length
         end = chunk_end(start, request.prompt_tokens, self._runtime.chunk_tokens)
-        rows = self._run(request.ids[start:end], Lane.PREFILL)
-        if end == request.prompt_tokens:
-            self._next_token(rows[-1:])
+        is_last = end == request.prompt_tokens
+        row = self._run(request.ids[start:end], Lane.PREFILL, int(is_last))
+        if is_last:
+            self._next_token(row)
         request.clock.mark_prefill(end - start, time.perf_counter() - began)
         if not request.prefilling:
             clock = request.clock
             self._emit(prompt_read(clock.prefilled_tokens, request.cached_tokens, clock.prefill_s))
 
     def _decode(self) -> None:
-        self._next_token(self._run(self._request.ids[-1:], Lane.DECODE))
+        self._next_token(self._run(self._request.ids[-1:], Lane.DECODE, 1))
 
     def _next_token(self, row: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
         request, runtime = self._request, self._runtime

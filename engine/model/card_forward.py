@@ -97,8 +97,10 @@ class CardForward:
         for there, here in zip(self._rotation, host, strict=True):
             ops.put(there, here)
 
-    def hidden(self, ids: I32, start: int, kv: KvView, cancelled: Callable[[], bool]) -> F32:
-        """See `Forward.hidden`."""
+    def hidden(
+        self, ids: I32, start: int, kv: KvView, cancelled: Callable[[], bool], last: int | None = None
+    ) -> F32:
+        """See `Forward.hidden`. All rows are computed: parts of them lie less well for a card's loads."""
 
         def check() -> None:
             if cancelled():
@@ -107,12 +109,15 @@ class CardForward:
         at = self._begin(ids, start, kv)
         rows, spec = at.rows, self.spec
         self.ops.embed(self.weights.embedding.table, self._ids[: ids.size], _tensor(rows.x))
-        chosen = _tensor(rows.chosen)
-        through_layers(at, self.weights, self.pager, lambda: self.ops.fetch(chosen), check)
+
+        def routed(rows: Rows) -> I32:
+            return self.ops.fetch(_tensor(rows.chosen))
+
+        through_layers(at, self.weights, self.pager, routed, check, ids.size)
         normed = _tensor(rows.normed)
         self.ops.rmsnorm(_tensor(rows.x), _tensor(self.weights.final_norm), spec.norm_eps, normed)
         self.ops.check()
-        return rows.normed
+        return rows.normed if last is None else rows.normed[ids.size - last :]
 
     def logits(self, rows: F32, out: F32) -> None:
         """See `Forward.logits`; `out` is the host's."""

@@ -26,11 +26,13 @@ class Cancelled(Exception):
 class Pass(Protocol):
     """A loaded model, ready to run a bounded number of tokens a pass."""
 
-    def hidden(self, ids: I32, start: int, kv: KvView, cancelled: Callable[[], bool]) -> F32:
+    def hidden(
+        self, ids: I32, start: int, kv: KvView, cancelled: Callable[[], bool], last: int | None = None
+    ) -> F32:
         """Run `ids` i32[M] at positions start .. start + M - 1; returns the final normed rows f32[M, D] (a
-        view), to be sliced and handed to `logits`.
+        view), to be sliced and handed to `logits`. `last`: only so many at the end are wanted, f32[last, D].
 
-        Keys and values are written to the pages of `kv`. Raises Cancelled between layers.
+        Keys and values of all M are written to the pages of `kv`. Raises Cancelled between layers.
         """
         ...
 
@@ -50,16 +52,19 @@ class Forward:
         self._rotation = rope_tables(spec, weights.rope_factors, context)
         self._programs: TokenPrograms | None = None
 
-    def hidden(self, ids: I32, start: int, kv: KvView, cancelled: Callable[[], bool]) -> F32:
+    def hidden(
+        self, ids: I32, start: int, kv: KvView, cancelled: Callable[[], bool], last: int | None = None
+    ) -> F32:
         """See `Pass.hidden`."""
 
         def check() -> None:
             if cancelled():
                 raise Cancelled
 
+        wanted = ids.size if last is None else last
         if ids.size == 1:
-            return self._programs_for(kv).run(int(ids[0]), start, kv, check)
-        return self._chunk(ids, start, kv, check)
+            return self._programs_for(kv).run(int(ids[0]), start, kv, check)[:wanted]
+        return self._chunk(ids, start, kv, check, wanted)
 
     def logits(self, rows: F32, out: F32) -> None:
         """See `Pass.logits`."""
@@ -71,13 +76,15 @@ class Forward:
             self._programs = TokenPrograms(*model, self._rows.first(1), kv, self._rotation)
         return self._programs
 
-    def _chunk(self, ids: I32, start: int, kv: KvView, check: Callable[[], None]) -> F32:
+    def _chunk(self, ids: I32, start: int, kv: KvView, check: Callable[[], None], wanted: int) -> F32:
         rows = self._rows.first(ids.size)
         positions = np.arange(start, start + ids.size, dtype=np.int32)
         at = LayerPass(self.spec, self.ops, rows, positions, kv, *self._rotation)
         self.weights.embedding.embed(self.ops, ids, rows.x)
-        through_layers(at, self.weights, self.pager, lambda: rows.chosen, check)
-        self.ops.rmsnorm(rows.x, self.weights.final_norm, self.spec.norm_eps, rows.normed)
+        through_layers(at, self.weights, self.pager, lambda rows: rows.chosen, check, wanted)
+        rows = rows.last(wanted)
+        if wanted:
+            self.ops.rmsnorm(rows.x, self.weights.final_norm, self.spec.norm_eps, rows.normed)
         return rows.normed
 
 
@@ -85,19 +92,26 @@ def through_layers(
     at: LayerPass,
     weights: DenseWeights,
     pager: Pager | None,
-    routed: Callable[[], I32],
+    routed: Callable[[Rows], I32],
     check: Callable[[], None],
+    wanted: int,
 ) -> None:
-    """Take `at.rows` through all layers. `routed` gives the host the experts that a layer's rows chose;
-    `check` is called before each layer and may raise.
+    """Take `at.rows` through all layers; behind the last one's keys only the last `wanted`, for nothing reads
+    the others any more. `routed` gives the host the experts that rows chose; `check` is called before each
+    layer and may raise.
     """
     for index, layer in enumerate(weights.layers):
         check()
-        at.until_routed(index, layer)
+        at.write_keys(index, layer)
+        if index == len(weights.layers) - 1 and wanted < len(at.rows.x):
+            if wanted == 0:
+                break
+            at = at.last(wanted)
+        at.from_keys_to_routed(index, layer)
         if layer.router is not None:
             assert pager is not None
             gate_up, down = pager.gate_up(index), pager.down(index)
-            for resident in pager.groups(index, routed()):
+            for resident in pager.groups(index, routed(at.rows)):
                 at.experts(gate_up, down, resident)
         at.weigh_shared(layer)
         at.add_experts(layer)

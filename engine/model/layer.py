@@ -4,7 +4,7 @@ Which experts are read in is decided in between, by the pager. The same methods 
 and write down a token's operations (`Recorder`, see token_programs.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +38,20 @@ class LayerPass:
     cos: F32
     sin: F32
 
+    def last(self, count: int) -> "LayerPass":
+        """The same for the last `count` rows alone."""
+        first = len(self.rows.x) - count
+        return replace(self, rows=self.rows.last(count), positions=self.positions[first:])
+
     def until_routed(self, index: int, layer: LayerWeights) -> None:
         """Everything up to `rows.chosen` and `rows.gates`; a layer without experts is finished by it."""
+        self.write_keys(index, layer)
+        self.from_keys_to_routed(index, layer)
+
+    def from_keys_to_routed(self, index: int, layer: LayerWeights) -> None:
+        """What `until_routed` does after `write_keys`; these may be some rows of those."""
         spec, ops, rows = self.spec, self.ops, self.rows
-        self._attention(index, layer)
+        self._attend(index, layer)
         ops.rmsnorm(rows.x, layer.ffn_norm, spec.norm_eps, rows.normed)
         if layer.gate_up is not None and layer.down is not None:
             self._ffn(layer.gate_up, layer.down, rows.x, accumulate=True)
@@ -72,9 +82,9 @@ class LayerPass:
         if layer.shared_gate_up is not None:
             self.ops.combine(rows.shared, rows.shared_gate, rows.x)
 
-    def _attention(self, index: int, layer: LayerWeights) -> None:
+    def write_keys(self, index: int, layer: LayerWeights) -> None:
+        """Queries into `rows.qkv`, keys and values also into their pages."""
         spec, ops, rows, kv = self.spec, self.ops, self.rows, self.kv
-        blocks = kv.table[index]
         ops.rmsnorm(rows.x, layer.attn_norm, spec.norm_eps, rows.normed)
         ops.linear(rows.normed, layer.qkv, rows.qkv.reshape(len(rows.qkv), -1), bias=layer.qkv_bias)
         keys = spec.heads + spec.kv_heads
@@ -85,7 +95,11 @@ class LayerPass:
                 self.norm_heads(heads.reshape(len(heads), -1, len(weight)), weight)
         # Queries and keys lie side by side and turn alike: one call.
         ops.rope(rows.qkv[:, :keys], self.cos, self.sin, self.positions, spec.rope_interleaved)
-        ops.kv_write(k, v, self.positions, blocks, kv.layout, kv.pages)
+        ops.kv_write(k, v, self.positions, kv.table[index], kv.layout, kv.pages)
+
+    def _attend(self, index: int, layer: LayerWeights) -> None:
+        spec, ops, rows, kv = self.spec, self.ops, self.rows, self.kv
+        q, blocks = rows.qkv[:, : spec.heads], kv.table[index]
         ops.attention(q, self.positions, blocks, kv.layout, kv.pages, spec.head_dim**-0.5, rows.attended)
         ops.linear(rows.attended, layer.attn_out, rows.x, accumulate=True)
 

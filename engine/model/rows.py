@@ -42,6 +42,13 @@ class Rows:
 
     def first(self, rows: int) -> "Rows":
         """Views of the first `rows` rows."""
+        return self._part(slice(rows))
+
+    def last(self, rows: int) -> "Rows":
+        """Views of the last `rows` rows."""
+        return self._part(slice(len(self.x) - rows, None))
+
+    def _part(self, rows: slice) -> "Rows":
         part = object.__new__(Rows)
-        part.__dict__.update({name: buffer[:rows] for name, buffer in vars(self).items()})
+        part.__dict__.update({name: buffer[rows] for name, buffer in vars(self).items()})
         return part
