@@ -104,13 +104,14 @@ class LinearTask {
     if (count == 0) return;
     Rows rows{arrays.rows + first, count, arrays.packed};
     if (rows.packed.data != nullptr) rows.packed.data = rows.packed.at(first, 0);
+    MatrixUnit unit(kernels_.matrix);
     int end = std::min(begin + parts_.chunk, parts_.strips), base = 0, column = 0;
     for (int v = 0; v < block_.views; base += parts_.view_strips[v], column += block_.view[v].rows, ++v) {
       const int from = std::max(begin - base, 0), to = std::min(end - base, parts_.view_strips[v]);
       if (from >= to) continue;
       Cursor cursor(block_, call_.index, v);
       for (int strip = from; strip < to; ++strip) {
-        if (!strip_product(kernels_, cursor, strip, rows, scratch)) return absent_.store(true);
+        if (!strip_product(kernels_, unit, cursor, strip, rows, scratch)) return absent_.store(true);
         const int valid = std::min(kStripRows, block_.view[v].rows - strip * kStripRows);
         write_rows(call_, {column + strip * kStripRows, valid}, first, count, scratch.acc);
       }

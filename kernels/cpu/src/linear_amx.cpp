@@ -273,13 +273,14 @@ inline __m512 add_row(const CodeBook& book, __m512i sums, int r, const PackedGro
 
 // One tile of rows; of `count` < 16 rows the others are computed from whatever is there, and dropped.
 template <Form kForm, bool kFull, Product kProduct>
-void tile(const CodeBook& book, const int8_t* codes, int groups, const PackedGroup* x, int count, Scales scales,
-          float* acc) {
+void tile(const CodeBook& book, const int8_t* codes, int first, int groups, const PackedGroup* x, int count,
+          Scales scales, float* acc) {
   constexpr int kParts = kForm == Form::halves ? 2 : 1;
   constexpr int kStepBytes = (kProduct == Product::many ? kByteGroup : 2 * kByteGroup) / kParts;
   __m512 total[kMatrixRows];
 #pragma GCC unroll 16
-  for (int r = 0; r < kMatrixRows; ++r) total[r] = r < count ? _mm512_loadu_ps(acc + r * kStripRows) : _mm512_setzero_ps();
+  for (int r = 0; r < kMatrixRows; ++r)
+    total[r] = first > 0 && r < count ? _mm512_loadu_ps(acc + r * kStripRows) : _mm512_setzero_ps();
   Sums sums[kBuffers];
   const int steps = groups * kParts;
   for (int step = 0; step < steps + kLag; ++step) {
@@ -303,7 +304,7 @@ void tile(const CodeBook& book, const int8_t* codes, int groups, const PackedGro
     if (r < count) _mm512_storeu_ps(acc + r * kStripRows, total[r]);
 }
 
-using Tile = void (*)(const CodeBook&, const int8_t*, int, const PackedGroup*, int, Scales, float*);
+using Tile = void (*)(const CodeBook&, const int8_t*, int, int, const PackedGroup*, int, Scales, float*);
 
 template <Form kForm>
 Tile tile_for(const CodeBook& book) {
@@ -322,7 +323,7 @@ void any_tiles(const CodeBook& book, const int8_t* codes, int first, int groups,
                                                    : tile_for<Form::halves>(book);
   for (int row = 0; row < count; row += kMatrixRows) {
     const int here = count - row < kMatrixRows ? count - row : kMatrixRows;
-    chosen(book, codes, groups, rows.at(row, first), here, scales, acc + row * kStripRows);
+    chosen(book, codes, first, groups, rows.at(row, first), here, scales, acc + row * kStripRows);
   }
 }
 

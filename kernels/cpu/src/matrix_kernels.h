@@ -51,12 +51,36 @@ struct MatrixKernels {
   // Codes of `part` as bytes [groups][8 column quads][16 rows][4], columns in the unit's own order (`pack` has the same);
   // at full width `zero` is already taken off. Few bits: 16 times the codes, then the codes.
   void (*expand)(const CodeBook& book, const Segment& part, int8_t* out);
-  // acc[count][16] += rows of x times `groups` groups of codes from group `first` on. Between `begin` and `end`.
+  // acc[count][16] += rows of x times `groups` groups of codes from group `first` on (=, where that is 0). Between `begin`
+  // and `end`.
   void (*tiles)(const CodeBook& book, const int8_t* codes, int first, int groups, PackedRows rows, int count,
                 Scales scales, float* acc);
   // Set the unit up for this thread, and give it back.
   void (*begin)(const CodeBook& book);
   void (*end)();
+};
+
+// Has the unit set up for one book after the other, as long as it lives.
+class MatrixUnit {
+ public:
+  explicit MatrixUnit(const MatrixKernels* kernels) : kernels_(kernels) {}
+  ~MatrixUnit() {
+    if (is_set_) kernels_->end();
+  }
+  MatrixUnit(const MatrixUnit&) = delete;
+  MatrixUnit& operator=(const MatrixUnit&) = delete;
+
+  void set_up(const CodeBook& book) {
+    const bool few = is_few(book);
+    if (is_set_ && few == few_ && book.form == form_) return;
+    kernels_->begin(book);
+    is_set_ = true, few_ = few, form_ = book.form;
+  }
+
+ private:
+  const MatrixKernels* kernels_;
+  bool is_set_ = false, few_ = false;
+  Form form_ = Form::plain;
 };
 
 #if defined(__linux__) && defined(__x86_64__)

@@ -126,20 +126,21 @@ class MoeRun {
     float* gate = arrays_.values + arrays_.value_count * static_cast<size_t>(worker);
     float* up = gate + arrays_.value_count / 2;
     Cursor gates(call_.gate_up, expert, 0), ups(call_.gate_up, expert, 1);
+    MatrixUnit unit(kernels_.matrix);
     for (int begin = arrays_.up_chunks.begin[chunk]; begin < end; begin += piece) {
       const int items = std::min(piece, end - begin);
-      if (!strips(gates, expert, begin, items, worker, gate) || !strips(ups, expert, begin, items, worker, up)) return;
+      if (!strips(unit, gates, expert, begin, items, worker, gate) || !strips(unit, ups, expert, begin, items, worker, up)) return;
       for (int item = 0; item < items; ++item) activate(expert, begin, item, gate, up);
     }
   }
 
   // values[strip][pair of the expert][16] for the strips of `items` items.
-  bool strips(Cursor& cursor, int expert, int begin, int items, int worker, float* values) {
+  bool strips(MatrixUnit& unit, Cursor& cursor, int expert, int begin, int items, int worker, float* values) {
     const Rows rows = rows_of(expert, arrays_.inputs, arrays_.packed_inputs);
     Scratch scratch = arrays_.scratch.of(worker);
     for (int i = 0; i < items * kItemStrips; ++i) {
       scratch.acc = values + static_cast<int64_t>(i) * rows.count * kStripRows;
-      if (!product(cursor, begin * kItemStrips + i, rows, scratch)) return false;
+      if (!product(unit, cursor, begin * kItemStrips + i, rows, scratch)) return false;
     }
     return true;
   }
@@ -167,8 +168,9 @@ class MoeRun {
     const Rows rows = rows_of(expert, arrays_.hiddens, arrays_.packed_hidden);
     const Scratch scratch = arrays_.scratch.of(worker);
     Cursor cursor(call_.down, expert, 0);
+    MatrixUnit unit(kernels_.matrix);
     for (int strip = arrays_.down_chunks.begin[chunk]; strip < end; ++strip) {
-      if (!product(cursor, strip, rows, scratch)) return;
+      if (!product(unit, cursor, strip, rows, scratch)) return;
       for (int r = 0; r < rows.count; ++r) write(arrays_.pairs.pair[start + r], strip, scratch.acc + r * kStripRows);
     }
   }
@@ -182,8 +184,8 @@ class MoeRun {
       std::memcpy(out, acc, static_cast<size_t>(valid) * sizeof(float));
   }
 
-  bool product(Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch) {
-    if (strip_product(kernels_, cursor, strip, rows, scratch)) return true;
+  bool product(MatrixUnit& unit, Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch) {
+    if (strip_product(kernels_, unit, cursor, strip, rows, scratch)) return true;
     absent_.store(true);
     return false;
   }

@@ -113,13 +113,13 @@ bool with_vectors(const LinearKernels& kernels, const CodeBook& book, Cursor& cu
 }
 
 // As many groups at a time as the room for int16 codes takes.
-bool with_matrix(const MatrixKernels& kernels, const CodeBook& book, Cursor& cursor, int strip, const Rows& rows,
-                 const Scratch& scratch) {
+bool with_matrix(const MatrixKernels& kernels, MatrixUnit& unit, const CodeBook& book, Cursor& cursor, int strip,
+                 const Rows& rows, const Scratch& scratch) {
   int8_t* codes = reinterpret_cast<int8_t*>(scratch.codes);
   const int all = cursor.view().groups(), each = group_bytes(book);
   const int panel = static_cast<int>(codes_bytes()) / each;
   bool is_there = true;
-  kernels.begin(book);
+  unit.set_up(book);
   for (int first = 0; first < all && is_there; first += panel) {
     const int groups = std::min(panel, all - first);
     const auto expand = [&](const Segment& part, int at) {
@@ -130,7 +130,6 @@ bool with_matrix(const MatrixKernels& kernels, const CodeBook& book, Cursor& cur
       kernels.tiles(book, codes, first, groups, rows.packed, rows.count, scales_from(book, scratch, first),
                     scratch.acc);
   }
-  kernels.end();
   return is_there;
 }
 
@@ -146,16 +145,16 @@ static void prefetch_behind(const uint8_t* meta, int bytes) {
 #endif
 }
 
-bool strip_product(const Kernels& kernels, Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch) {
+bool strip_product(const Kernels& kernels, MatrixUnit& unit, Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch) {
   const View& view = cursor.view();
   if (cursor.width() == 0) return false;
   const CodeBook book(view, cursor.width());
   const uint8_t* meta = cursor.meta(strip, scratch.meta);
   if (meta == nullptr) return false;
   kernels.strip.decode_scales(view.scale, meta, view.groups(), {scratch.s, scratch.m});
-  std::memset(scratch.acc, 0, sizeof(float) * kStripRows * static_cast<size_t>(rows.count));
   if (meta != scratch.meta) prefetch_behind(meta, view.strip_meta_bytes);
-  if (rows.packed.data != nullptr) return with_matrix(*kernels.matrix, book, cursor, strip, rows, scratch);
+  if (rows.packed.data != nullptr) return with_matrix(*kernels.matrix, unit, book, cursor, strip, rows, scratch);
+  std::memset(scratch.acc, 0, sizeof(float) * kStripRows * static_cast<size_t>(rows.count));
   if (rows.count == 1) return one_row(kernels.strip, book, cursor, strip, rows.row[0], scratch);
   return with_vectors(kernels.strip, book, cursor, strip, rows, scratch);
 }
