@@ -121,6 +121,20 @@ def test_random_shapes(heads: int, width: int, tokens: int, context: int, data: 
     assert (got.bytes() == expected.bytes()).all()
 
 
+@given(st.integers(0, 70), st.integers(22, 150), st.sampled_from([8, 24, 48]), st.booleans())
+def test_a_prompt_is_written_page_by_page(start: int, rows: int, tokens: int, broken: bool) -> None:
+    """From anywhere in a page on, by several threads; with a gap in the positions too."""
+    layout = KvLayout(3, 64, tokens)
+    positions = np.arange(start, start + rows, dtype=np.int32)
+    positions[rows // 2 :] += broken
+    context = int(positions[-1]) + 1
+    k, v = made(layout, rows)
+    expected, got = KvStore(layout, context), KvStore(layout, context)
+    reference.kv_write(k, v, positions, expected.table, layout, expected.pages)
+    write(got, k, v, positions, isas()[-1])
+    assert (got.bytes() == expected.bytes()).all()
+
+
 def test_refuses_what_it_cannot_do() -> None:
     layout = KvLayout(3, 64, 48)
     store = KvStore(layout, 100)

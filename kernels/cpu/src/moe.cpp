@@ -129,7 +129,8 @@ class MoeRun {
     MatrixUnit unit(kernels_.matrix);
     for (int begin = arrays_.up_chunks.begin[chunk]; begin < end; begin += piece) {
       const int items = std::min(piece, end - begin);
-      if (!strips(unit, gates, expert, begin, items, worker, gate) || !strips(unit, ups, expert, begin, items, worker, up)) return;
+      if (!strips(unit, gates, expert, begin, items, worker, gate)) return;
+      if (!strips(unit, ups, expert, begin, items, worker, up)) return;
       for (int item = 0; item < items; ++item) activate(expert, begin, item, gate, up);
     }
   }
@@ -146,7 +147,7 @@ class MoeRun {
   }
 
   void activate(int expert, int begin, int item, const float* gate, const float* up) {
-    const int start = arrays_.pairs.start[expert], count = arrays_.pairs.of(expert);
+    const int start = arrays_.pairs.start[expert], count = arrays_.pairs.of(expert), group = begin + item;
     const PackedRows packed = rows_of(expert, arrays_.hiddens, arrays_.packed_hidden).packed;
     for (int r = 0; r < count; ++r) {
       float values[kGroupCols];
@@ -154,11 +155,11 @@ class MoeRun {
         const int64_t at = (static_cast<int64_t>(item * kItemStrips + s) * count + r) * kStripRows;
         kernels_.strip.glu(call_.activation, gate + at, up + at, kStripRows, values + s * kStripRows);
       }
-      const int group = begin + item;
+      ActGroup* unpacked = arrays_.hidden + int64_t{start + r} * call_.hidden_groups() + group;
       if (packed.data != nullptr)
         kernels_.matrix->quantise(values, 1, packed.at(r, group), r % kMatrixRows);
       else
-        kernels_.strip.quantise(values, kGroupCols, arrays_.hidden + int64_t{start + r} * call_.hidden_groups() + group);
+        kernels_.strip.quantise(values, kGroupCols, unpacked);
     }
   }
 

@@ -145,7 +145,8 @@ static void prefetch_behind(const uint8_t* meta, int bytes) {
 #endif
 }
 
-bool strip_product(const Kernels& kernels, MatrixUnit& unit, Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch) {
+bool strip_product(const Kernels& kernels, MatrixUnit& unit, Cursor& cursor, int strip, const Rows& rows,
+                   const Scratch& scratch) {
   const View& view = cursor.view();
   if (cursor.width() == 0) return false;
   const CodeBook book(view, cursor.width());
@@ -163,7 +164,7 @@ void quantise_rows(Context& context, const Kernels& kernels, const float* x, int
                    ActGroup* out, const PackedRows& packed) {
   const int groups = cols / kGroupCols;
   const auto quantise = [&](int row, int) {
-    if (packed.data == nullptr) return kernels.strip.quantise(x + row * stride, cols, out + static_cast<int64_t>(row) * groups);
+    if (packed.data == nullptr) return kernels.strip.quantise(x + row * stride, cols, out + int64_t{row} * groups);
     kernels.matrix->quantise(x + row * stride, groups, packed.at(row, 0), row % kMatrixRows);
   };
   if (rows < 8)

@@ -48,7 +48,8 @@ class ScratchSet {
 };
 
 // scratch.acc[r][16] = rows.row[r] times the strip, for r < rows.count; false when a page of the block is absent.
-bool strip_product(const Kernels& kernels, MatrixUnit& unit, Cursor& cursor, int strip, const Rows& rows, const Scratch& scratch);
+bool strip_product(const Kernels& kernels, MatrixUnit& unit, Cursor& cursor, int strip, const Rows& rows,
+                   const Scratch& scratch);
 
 // Quantises x[rows][cols] (row stride in floats) into out[rows][cols / 32], or into `packed` where that has room.
 void quantise_rows(Context& context, const Kernels& kernels, const float* x, int64_t stride, int rows, int cols,

@@ -7,10 +7,12 @@
 namespace eb {
 namespace {
 
-// One head: pair i is (x[i * step], x[i * step + gap]). Plain products and sums: the same bits everywhere.
-void rotate(float* x, const float* cos, const float* sin, int pairs, int step, int gap) {
+// One head: pair i is (x[i * step], x[i * step + gap]). Plain products and sums: the same bits everywhere. `kStep` is
+// known, so that the compiler makes vectors where it is 1.
+template <int kStep>
+void rotate(float* x, const float* cos, const float* sin, int pairs, int gap) {
   for (int i = 0; i < pairs; ++i) {
-    float* first = x + static_cast<ptrdiff_t>(i) * step;
+    float* first = x + static_cast<ptrdiff_t>(i) * kStep;
     const float a = first[0], b = first[gap];
     first[0] = a * cos[i] - b * sin[i];
     first[gap] = a * sin[i] + b * cos[i];
@@ -37,9 +39,9 @@ EB_API int eb_rope(Context* context, float* x, int64_t row_stride, int32_t rows,
     for (int head = 0; head < heads; ++head) {
       float* start = x + row * row_stride + static_cast<ptrdiff_t>(head) * head_dim;
       if (interleaved)
-        rotate(start, cos + angles, sin + angles, pairs, 2, 1);
+        rotate<2>(start, cos + angles, sin + angles, pairs, 1);
       else
-        rotate(start, cos + angles, sin + angles, pairs, 1, pairs);
+        rotate<1>(start, cos + angles, sin + angles, pairs, pairs);
     }
   };
   if (static_cast<int64_t>(rows) * heads * head_dim < kParallelValues) {
