@@ -22,15 +22,24 @@ class Steps(NamedTuple):
     price: F64
 
 
-def steps_along(hulls: U8, cost: I64, damage: F64, weights: F64) -> Steps:
-    """The steps along hulls u8[B, W] (`hull_widths`), priced with damage f64[B, W] times weights f64[B]."""
+def steps_along(hulls: U8, cost: I64, damage: F64) -> Steps:
+    """The steps along hulls u8[B, W] (`hull_widths`, W > 1) with cost i64[B, W] and damage f64[B, W]."""
+    # As many columns as the longest hull has steps: every one more is sorted for nothing.
+    length = int((hulls[:, 1:] < hulls[:, :-1]).any(axis=0).sum())
+    hulls = hulls[:, : max(length, 1) + 1]
     cost_at = np.take_along_axis(cost, hulls, axis=1)
     damage_at = np.take_along_axis(damage, hulls, axis=1)
     pages = cost_at[:, :-1] - cost_at[:, 1:]
     price = np.full(pages.shape, np.inf)
     np.divide(damage_at[:, 1:] - damage_at[:, :-1], pages, out=price, where=pages > 0)
-    np.multiply(price, weights[:, None], out=price, where=pages > 0)
     return Steps(hulls[:, 1:], pages, price)
+
+
+def weighted(steps: Steps, weights: F64) -> Steps:
+    """The same steps where a unit of a block's damage counts `weights` f64[B]; what is endless stays so."""
+    price = np.full(steps.price.shape, np.inf)
+    np.multiply(steps.price, weights[:, None], out=price, where=steps.pages > 0)
+    return steps._replace(price=price)
 
 
 def in_order(price: F64) -> F64:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ebbtide.engine.errors import FitError
 from ebbtide.engine.precision.hull import F64, I64, U8, hull_widths, without_gains
-from ebbtide.engine.precision.plan_steps import Steps, cheapest_first, in_order, merged, steps_along
+from ebbtide.engine.precision.plan_steps import Steps, cheapest_first, in_order, merged, steps_along, weighted
 
 HYSTERESIS = 1.25
 
@@ -66,6 +66,7 @@ class WidthPlanner:
         self._rows, self._weights = np.arange(len(cost)), np.ones(len(cost))
         self._floors, self._most = _checked_bounds(floors, most, cost)
         self._hulls = self._hulls_of(self._rows, self._damage)
+        self._steps = steps_along(self._hulls, self._cost, self._damage)
         self._sorted: tuple[Steps, I64] | None = None
 
     def reweigh(self, weights: F64) -> None:
@@ -84,6 +85,7 @@ class WidthPlanner:
         self._floors, self._most = floors, most
         if len(changed):
             self._hulls[changed] = self._hulls_of(changed, self._damage[changed])
+            self._steps = steps_along(self._hulls, self._cost, self._damage)
             self._sorted = None
 
     @property
@@ -127,7 +129,7 @@ class WidthPlanner:
     def _from_scratch(self) -> tuple[Steps, I64]:
         """All steps, and the list of them."""
         if self._sorted is None:
-            steps = steps_along(self._hulls, self._cost, self._damage, self._weights)
+            steps = weighted(self._steps, self._weights)
             steps = steps._replace(price=in_order(steps.price))
             self._sorted = steps, cheapest_first(steps.price)
         return self._sorted
@@ -145,7 +147,7 @@ class WidthPlanner:
         """As `_from_scratch`, where these blocks are off their hulls: along those of curves bent at `now`."""
         hulls = self._hulls.copy()
         hulls[strays] = self._hulls_of(strays, _bent(self._damage[strays], now[strays], hysteresis))
-        steps = steps_along(hulls, self._cost, self._damage, self._weights)
+        steps = weighted(steps_along(hulls, self._cost, self._damage), self._weights)
         return steps, cheapest_first(steps.price)
 
     def _cut(self, steps: Steps, order: I64, target_pages: int) -> Plan:

@@ -263,6 +263,20 @@ def test_ties_go_by_block() -> None:
     assert plans == [[1, 2, 2], [0, 2, 2], [0, 1, 2], [0, 0, 2], [0, 0, 1], [0, 0, 0]]
 
 
+def test_rounding_turns_no_two_steps_around() -> None:
+    """Steps of a block that are all alike but for rounding, of unlike pages: made in another order than the
+    block's own, they would not give the pages that they are counted for."""
+    rng = np.random.default_rng(2)
+    cost = np.cumsum(rng.integers(1, 9, (500, 9)), axis=1)
+    damage = (cost[:, -1:] - cost) * rng.uniform(0.1, 0.3, (500, 1))
+    planner = WidthPlanner(cost, damage, np.zeros(500, np.uint8), np.full(500, 8, np.uint8))
+    for target in np.linspace(planner.floor_pages, planner.whole_pages, 40).astype(int).tolist():
+        planner.reweigh(rng.uniform(0.1, 3.0, 500))
+        for current in (None, rng.integers(0, 9, 500).astype(np.uint8)):
+            plan = planner.plan(target, current)
+            assert target - 8 < plan.pages <= target
+
+
 def test_blocks_that_count_nothing_go_first() -> None:
     planner = equal_steps([[2.0, 1.0, 0.0], [9.0, 4.0, 0.0]])
     planner.reweigh(np.array([1.0, 0.0]))
