@@ -63,7 +63,7 @@ def cheapest_first(price: F64) -> I64:
 
 
 def merged(order: I64, is_made: Flags, price: F64) -> I64:
-    """A list anew by another price, under which made and unmade steps each stay (nearly) in order.
+    """The list by `price`, from one under which made and unmade steps are in order each by themselves.
 
     Of equal price the made ones come first, then those that were first.
     """

@@ -138,17 +138,18 @@ class WidthPlanner:
         """All steps, and the list of them in which unmade ones look `hysteresis` times as costly."""
         now = np.clip(current, self._floors, self._most)
         strays = np.flatnonzero(~(self._hulls == now[:, None]).any(axis=1))
-        steps, order = self._with_strays(strays, now, hysteresis) if len(strays) else self._from_scratch()
+        steps, order = self._from_scratch()
+        if len(strays):
+            steps = self._steps_with(strays, now, hysteresis)
         is_made = now[:, None] <= steps.to
         price = in_order(np.where(is_made, 1.0, hysteresis) * steps.price)
-        return steps, merged(order, is_made, price)
+        return steps, merged(cheapest_first(price) if len(strays) else order, is_made, price)
 
-    def _with_strays(self, strays: I64, now: U8, hysteresis: float) -> tuple[Steps, I64]:
-        """As `_from_scratch`, where these blocks are off their hulls: along those of curves bent at `now`."""
+    def _steps_with(self, strays: I64, now: U8, hysteresis: float) -> Steps:
+        """All steps; those of blocks that are off their hulls lead along the curves bent at `now`."""
         hulls = self._hulls.copy()
         hulls[strays] = self._hulls_of(strays, _bent(self._damage[strays], now[strays], hysteresis))
-        steps = weighted(steps_along(hulls, self._cost, self._damage), self._weights)
-        return steps, cheapest_first(steps.price)
+        return weighted(steps_along(hulls, self._cost, self._damage), self._weights)
 
     def _cut(self, steps: Steps, order: I64, target_pages: int) -> Plan:
         """Make steps in this order until the target is met."""
