@@ -25,7 +25,8 @@ class RoutingMass:
     `prior` f64[layers, experts] is the mass before anything was routed (calibration's: per token, too). It
     counts like `prior_tokens` tokens that do not fade: at most a share of
     prior_tokens / (prior_tokens + 1.44 half_life_tokens) in the long run. Without one it is even: what all
-    experts of a layer had in the mean. Raises ValueError for what does not fit.
+    experts of a layer had in the mean. All calls belong to the thread that steps; what they return is a copy,
+    which a planner's thread may have. Raises ValueError for what does not fit.
     """
 
     def __init__(

@@ -84,6 +84,12 @@ def test_the_usual_prompt_has_no_residual() -> None:
     np.testing.assert_allclose(heads.predict(np.full(3, np.nan)), 1.0)
 
 
+def test_a_feature_counts_no_further_than_anything_was_fitted() -> None:
+    heads = RidgeHeads(np.array([2.0]), np.array([0.5]), np.array([[0.1]]), np.ones(1))
+    far, farther, other_way = (heads.predict(np.array([x]))[0] for x in (4.0, 400.0, -400.0))
+    assert far == farther == pytest.approx(np.exp(0.4)) and other_way == pytest.approx(np.exp(-0.4))
+
+
 def test_a_feature_that_never_changes_says_nothing() -> None:
     features, targets = prompts(8)
     constant = np.full((len(features), 1), 0.1)

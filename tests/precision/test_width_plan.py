@@ -176,7 +176,7 @@ def equal_steps(damage: list[list[float]]) -> WidthPlanner:
     return WidthPlanner(cost, values, np.zeros(count, np.uint8), most)
 
 
-@pytest.mark.parametrize(("weight", "expected"), [(1.24, [0, 1]), (1.26, [1, 0])])
+@pytest.mark.parametrize(("weight", "expected"), [(1.24, [0, 1]), (1.25, [0, 1]), (1.26, [1, 0])])
 def test_an_exchange_must_pay_by_the_factor(weight: float, expected: list[int]) -> None:
     planner = equal_steps([[1.0, 0.0], [1.0, 0.0]])
     widths = planner.plan(1).widths
@@ -255,6 +255,11 @@ def test_below_the_floors_the_numbers_are_told() -> None:
     assert (caught.value.target_pages, caught.value.floor_pages) == (1000, 1234)
     assert str(caught.value) == "the experts need 1,234 pages at their lowest widths, and there are 1,000"
     assert caught.value.hint.startswith("Give them 234 pages more")
+
+
+def test_a_narrow_width_is_not_taken_to_be_better_than_a_wider_one() -> None:
+    plan = equal_steps([[9.0, 1.0, 4.0, 0.0]]).plan(2)
+    assert (plan.widths.tolist(), plan.pages, plan.damage) == ([1], 1, 4.0)
 
 
 def test_ties_go_by_block() -> None:
