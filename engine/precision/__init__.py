@@ -1,1 +1,1 @@
-"""Elastic precision: which blocks of experts are used at which widths."""
+"""Which width every block of experts has: what a width costs in quality, and who gets how many planes."""
