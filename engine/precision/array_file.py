@@ -22,6 +22,15 @@ Arrays = dict[str, NDArray[Any]]
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 _ABOUT = "about"
+
+
+class _Contents(msgspec.Struct, frozen=True):
+    """What the member `about` holds: damage to the archive's own table could leave out others unnoticed."""
+
+    names: list[str]
+    record: msgspec.Raw
+
+
 _DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, NotImplementedError, MemoryError, OverflowError),
     *(struct.error, zipfile.BadZipFile, zlib.error, msgspec.DecodeError, UnicodeDecodeError),
@@ -35,7 +44,8 @@ def write_arrays(path: Path, about: msgspec.Struct, arrays: Mapping[str, NDArray
     The same contents give the same bytes. Raises FitError where it cannot be written.
     """
     fresh = path.with_name(path.name + ".new")
-    record = np.frombuffer(msgspec.json.encode(about), np.uint8)
+    contents = _Contents(sorted(arrays), msgspec.Raw(msgspec.json.encode(about)))
+    record = np.frombuffer(msgspec.json.encode(contents), np.uint8)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with fresh.open("wb") as stream:
@@ -59,7 +69,10 @@ def read_arrays(path: Path, kind: type[Record], hint: str) -> tuple[Record, Arra
     try:
         with zipfile.ZipFile(path) as archive:
             arrays = {Path(name).stem: _array(archive, name) for name in archive.namelist()}
-        about = msgspec.json.decode(arrays.pop(_ABOUT).tobytes(), type=kind)
+        contents = msgspec.json.decode(arrays.pop(_ABOUT).tobytes(), type=_Contents)
+        about = msgspec.json.decode(contents.record, type=kind)
+        if sorted(arrays) != contents.names:
+            raise ValueError("an array is missing")
     except _DAMAGE as error:
         system = error.strerror if isinstance(error, OSError) else None
         reason = f"cannot be read: {system}" if system else "is damaged"

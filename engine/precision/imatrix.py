@@ -34,14 +34,10 @@ HINT = "Give a file that `llama-imatrix` made for this model."
 
 
 class Entry(NamedTuple):
-    """Of one tensor: sums of squares f32[n], and counts f64[m] with m = 1 or its number of experts.
-
-    `counted`: the counts tell experts apart.
-    """
+    """Of one tensor: sums of squares f32[n], and the tokens f64[m] behind them, m = 1 or its experts."""
 
     sums: F32
     counts: F64
-    counted: bool
 
 
 Entries = dict[str, Entry]
@@ -74,7 +70,7 @@ def _read_gguf(path: Path) -> Entries:
         counts = arrays.get(f"{name}.counts")
         if counts is None:
             raise ModelError(f"{file_name(path)} is damaged: {shown(name)} has no counts", hint=HINT)
-        entries[name] = Entry(arrays[f"{name}.in_sum2"], counts.astype(np.float64), counted=counts.size > 1)
+        entries[name] = Entry(arrays[f"{name}.in_sum2"], counts.astype(np.float64))
     if not entries:
         raise ModelError(f"{file_name(path)} is a GGUF file, but no imatrix", hint=HINT)
     return entries
@@ -106,7 +102,7 @@ def _legacy_entries(stream: BinaryIO, size: int) -> Iterator[tuple[str, Entry]]:
         if values < 1 or stream.tell() + 4 * values > size:
             raise _Damaged
         sums = np.frombuffer(stream.read(4 * values), "<f4").astype(np.float32)
-        yield name, Entry(sums, np.array([calls or 1], np.float64), counted=False)
+        yield name, Entry(sums * CHUNK_TOKENS, np.array([(calls or 1) * CHUNK_TOKENS], np.float64))
 
 
 def _int(stream: BinaryIO) -> int:
@@ -164,13 +160,12 @@ class _Finder:
             raise ModelError(
                 f"{file_name(self._path)} is damaged: {shown(name)} is not made of sums of squares", hint=HINT
             )
-        sums = entry.sums.reshape(experts, cols)
-        uses = np.broadcast_to(entry.counts, experts).astype(np.float64)
-        if not entry.counted:
-            uses[_without_data(sums, uses)] = 0
-            uses *= CHUNK_TOKENS * self._spec.top_k / self._spec.experts
-            sums = sums * np.float32(CHUNK_TOKENS * self._spec.top_k / self._spec.experts)
-        return sums, uses
+        # One count for several experts: each of them saw a share of the tokens.
+        share = 1.0 if entry.counts.size == experts else self._spec.top_k / experts
+        used = ~_without_data(entry.sums.reshape(experts, cols), entry.counts)
+        factors = share * used
+        sums = entry.sums.reshape(experts, cols) * factors[:, None].astype(np.float32)
+        return sums, entry.counts * factors
 
     def _foreign(self, why: str) -> ModelError:
         return ModelError(
@@ -178,6 +173,6 @@ class _Finder:
         )
 
 
-def _without_data(sums: F32, uses: F64) -> NDArray[np.bool_]:
+def _without_data(sums: F32, counts: F64) -> NDArray[np.bool_]:
     """[E]: the writer of the older format gives experts that saw no token the mean 1 everywhere."""
-    return np.asarray((sums == uses[:, None].astype(np.float32)).all(axis=1))
+    return np.asarray((sums == counts[:, None].astype(np.float32)).all(axis=1))
