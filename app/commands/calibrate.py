@@ -11,6 +11,7 @@ from ebbtide.app.commands.loading import open_session, prepare_load
 from ebbtide.app.console import ProgressPrinter, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.options import EngineFlags, calibrate_options
+from ebbtide.app.signals import STOPPING
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Calibrate, Calibrated, Loaded
 from ebbtide.engine.sizes import format_bytes
@@ -67,7 +68,12 @@ def calibrate(
             max_tokens=tokens or 0,
             resume=resume,
         )
-        done = session.calibrate(wish, progress.update)
+        try:
+            done = session.calibrate(wish, progress.update)
+        except STOPPING:
+            if imatrix_file is None:
+                note("Interrupted: with --resume it goes on from the last checkpoint.")
+            raise
     _report(loaded, done, time.monotonic() - began, as_json)
 
 

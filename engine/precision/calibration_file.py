@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf.faults import shown
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.precision.array_file import Arrays, read_arrays, write_arrays
-from ebbtide.engine.precision.moments import F32, Moments, Sums
+from ebbtide.engine.precision.moments import F32, Moments, Sums, merged
 from ebbtide.engine.weights.pack_index import SourceIdentity, identify
 from ebbtide.engine.weights.pack_source import PackSource
 from ebbtide.engine.weights.source import WeightSource
@@ -92,6 +92,15 @@ class Calibration:
         moments = Moments(arrays["gate_up"], arrays["down"], arrays["mass"], about.tokens, about.has_down)
         heads = {name.removeprefix(HEADS): array for name, array in arrays.items() if name.startswith(HEADS)}
         return cls(about.model, moments, arrays.get("damage"), heads, about.origin)
+
+
+def with_samples(kept: Calibration | None, model: ModelKey, added: Moments) -> Calibration:
+    """What is kept of a model together with moments from chats (`SampledMoments`). It has no damage: that is
+    to be computed anew. Raises ValueError for moments of another model.
+    """
+    if kept is None:
+        return Calibration(model, added, origin="chats")
+    return replace(kept, moments=merged(kept.moments, added), damage=None)
 
 
 class _PartAbout(msgspec.Struct, frozen=True):

@@ -9,7 +9,14 @@ import pytest
 from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.model.spec import ModelSpec
-from ebbtide.engine.precision.calibration_file import Calibration, ModelKey, Part, calibration_path, model_key
+from ebbtide.engine.precision.calibration_file import (
+    Calibration,
+    ModelKey,
+    Part,
+    calibration_path,
+    model_key,
+    with_samples,
+)
 from ebbtide.engine.precision.moments import Moments, Sums
 from ebbtide.engine.weights.gguf_source import GgufSource
 from ebbtide.engine.weights.pack_source import open_pack
@@ -127,6 +134,19 @@ def test_a_disk_that_is_full_leaves_the_old_file(
     with pytest.raises(FitError, match="No space left"):
         calibration(spec, damage=None).save(path)
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_samples_of_chats_are_added_to_what_is_kept(spec: ModelSpec) -> None:
+    kept, sums = calibration(spec, heads={"weights": np.eye(2)}), Sums(spec, hidden=False)
+    sums.gate_up += 3
+    sums.mass += 1
+    sums.tokens = 100
+    first = with_samples(None, KEY, sums.moments())
+    assert first.origin == "chats" and not first.moments.has_down and first.damage is None
+    both = with_samples(kept, KEY, sums.moments())
+    assert both.origin == "text" and both.heads and both.damage is None and both.moments.tokens == 1000
+    assert (both.moments.down == kept.moments.down).all()
+    assert (np.abs(both.moments.gate_up - 3) < np.abs(kept.moments.gate_up - 3)).all()
 
 
 def test_a_model_and_its_pack_have_one_key(tmp_path: Path) -> None:
