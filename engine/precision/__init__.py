@@ -1,1 +1,1 @@
-"""Elastic precision: how much each width of each expert costs in quality, and which widths to use."""
+"""Which width every block of experts has: what a width costs in quality, and who gets how many planes."""
