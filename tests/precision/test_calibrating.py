@@ -20,7 +20,7 @@ from tests.helpers.tiny_models import Family, write_tiny
 WIDE: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
 WORDS = "def tell(self, {0}):\n    return self.{0} in the ring of {1}\n"
 TEXT = "".join(WORDS.format(f"name{at % 37}", at * at) for at in range(130))
-"""About 5,000 tokens of the tiny vocabulary: eleven passages."""
+"""About 6,500 tokens of the tiny vocabulary: 14 passages, 28 chunks, so 84 layers."""
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_the_budget_and_the_threads_change_no_bit(model: Path, text: Path, tmp_p
         assert file_bytes(calibrate(model, tmp_path / "a", text, budget=budget, threads=threads)) == whole
 
 
-@pytest.mark.parametrize("layers", [1, 40, 61])
+@pytest.mark.parametrize("layers", [1, 40, 83])
 def test_an_interrupted_one_goes_on_to_the_same_file(
     layers: int, model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
