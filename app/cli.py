@@ -19,7 +19,7 @@ from ebbtide.app.signals import EXIT_INTERRUPTED, EXIT_TERMINATED, Terminated, r
 from ebbtide.engine.errors import EbbtideError, FitError, ModelError, UsageError
 
 DEFAULT_COMMAND = "chat"
-LATER_COMMANDS = ("calibrate", "plan", "serve", "simulate")
+LATER_COMMANDS = ("plan", "serve", "simulate")
 
 
 TYPED = "ebbtide.typed"

@@ -96,7 +96,7 @@ class ProgressPrinter:
         elif (self._watched or not is_short(stage)) and (fresh or self._worth_a_line(share)):
             self._shown, self._drawn_at = share, time.monotonic()
             share_words = f": {share:.0%}" if total > 0 else ""
-            write_folded(self._stream, f"{stage_words(stage)}{share_words}{of_total(total)}{left}")
+            write_folded(self._stream, f"{stage_words(stage)}{share_words}{of_total(total, stage)}{left}")
 
     def _worth_a_line(self, share: float) -> bool:
         """Not more than one a second: stages that are soon over would fill a log."""
@@ -111,7 +111,7 @@ class ProgressPrinter:
         if total <= 0:
             line = shortened(f"{stage_words(stage)} ...", room)
         else:
-            line = bar_line(stage_words(stage), share, [of_total(total), left], room)
+            line = bar_line(stage_words(stage), share, [of_total(total, stage), left], room)
         ProgressPrinter._shown_one = self
         self._write(f"{WIPE}{line}\r")
 

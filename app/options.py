@@ -144,6 +144,7 @@ _PACK = click.option(
 )
 
 
+_CALIBRATE_OPTIONS = [_BUDGET, _THREADS, _ISA, _POLICY, _PACK]
 _BENCH_OPTIONS = [_BUDGET, _CTX, _THREADS, _ISA, _DEVICE, _POLICY, _PREFETCH, _PACK]
 
 
@@ -155,6 +156,11 @@ def engine_options(function: Callable[..., R]) -> Callable[..., R]:
 def bench_options(function: Callable[..., R]) -> Callable[..., R]:
     """The few flags about loading that `bench` and `eval` have."""
     return _gather("flags", EngineFlags, _BENCH_OPTIONS)(function)
+
+
+def calibrate_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Those of `calibrate`, which the context and the device do not concern."""
+    return _gather("flags", EngineFlags, _CALIBRATE_OPTIONS)(function)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from ebbtide.engine.errors import (
     UsageError,
 )
 from ebbtide.engine.messages import (
+    Calibrate,
+    Calibrated,
     Cancel,
     Clear,
     Count,
@@ -39,7 +41,7 @@ CANCEL_WAIT_S = 3.0
 WAKE_S = 1.0
 """Waits are cut into pieces so that a signal is seen on every system."""
 
-Answer = TypeVar("Answer", Loaded, Finished, Scored, Counted)
+Answer = TypeVar("Answer", Loaded, Finished, Scored, Calibrated, Counted)
 
 
 class PackNeededError(FitError):
@@ -139,6 +141,22 @@ class Session:
         request_id = self._client.next_request_id()
         self._client.send(Score(request_id, text))
         return self._await(Scored, request_id, _ignore)
+
+    def calibrate(
+        self, wish: Calibrate, on_progress: Callable[[str, int, int], None] = _ignore
+    ) -> Calibrated:
+        """Calibrate the model. Interrupted, it is cancelled first. Raises EbbtideError of every kind."""
+
+        def see(event: ClientEvent) -> None:
+            if isinstance(event, Progress):
+                on_progress(event.stage, event.done, event.total)
+
+        try:
+            self._client.send(wish)
+            return self._await(Calibrated, wish.request_id, see)
+        except STOPPING:
+            self._cancel(wish.request_id)
+            raise
 
     def count(self, texts: list[str]) -> list[int]:
         """Tokens of each of `texts`, of any length. Raises EbbtideError of every kind."""

@@ -28,6 +28,7 @@ _STATES = {
     "store": "building",
     "Packing": "packing",
 }
+_IN_TOKENS = {"Calibrating"}
 _SHORT = {"Loading", "Preparing the card"}
 LEAST_OBSERVED_S, LEAST_OBSERVED_SHARE = 2.0, 0.03
 """Less says nothing about the rest of a stage."""
@@ -88,6 +89,8 @@ def _about(seconds: float) -> str:
     return f"{max(5 * round(seconds / 5), 5)} s"
 
 
-def of_total(total: int) -> str:
-    """ " of 738 MiB", or nothing for a total that says nothing."""
+def of_total(total: int, stage: str = "") -> str:
+    """ " of 738 MiB", " of 51,200 tokens", or nothing for a total that says nothing."""
+    if stage in _IN_TOKENS:
+        return f" of {total:,} tokens"
     return f" of {format_bytes(total)}" if total >= LEAST_SHOWN_BYTES else ""

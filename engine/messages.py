@@ -90,6 +90,24 @@ class Score(msgspec.Struct, frozen=True, tag="score"):
     lane: Literal["prefill", "decode"] = "prefill"
 
 
+class Calibrate(msgspec.Struct, frozen=True, tag="calibrate"):
+    """Gather the second moments of the experts' inputs and keep them. Answered by `Progress`..., then
+    `Calibrated`, or `Failed`; a cancel keeps what the last checkpoint has.
+    """
+
+    request_id: int
+    cache_dir: str
+    """The file goes into its folder `calibration`."""
+    text_path: str = ""
+    """UTF-8; empty = sources and documentation of Python's standard library."""
+    imatrix_path: str = ""
+    """An importance matrix of llama.cpp that is taken instead of any text."""
+    max_tokens: int = 0
+    """Of the text; 0 = the default."""
+    resume: bool = False
+    """Go on with a calibration that was begun with the same text."""
+
+
 class Count(msgspec.Struct, frozen=True, tag="count"):
     """How many tokens each of `texts` is, without any special token around it. Answered by `Counted`, at any
     time, also in the middle of another request; by `Failed` while no model is loaded.
@@ -363,6 +381,20 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
     top1: list[int]
 
 
+class Calibrated(msgspec.Struct, frozen=True, tag="calibrated"):
+    """The calibration file of a model has been written."""
+
+    request_id: int
+    path: str
+    bytes: int
+    tokens: int
+    """That the moments were gathered from."""
+    unused_experts: int
+    """Experts that no token chose: they count as the mean of their layer."""
+    has_damage: bool
+    """Whether the error of every width was computed from the moments."""
+
+
 class Counted(msgspec.Struct, frozen=True, tag="counted"):
     """`tokens[i]` belongs to `Count.texts[i]`; a `CountChat` has one."""
 
@@ -370,7 +402,9 @@ class Counted(msgspec.Struct, frozen=True, tag="counted"):
     tokens: list[int]
 
 
-Command = Load | Generate | Cancel | Score | Count | CountChat | Clear | Watch | Pin | Evict | Shutdown
+Command = (
+    Load | Generate | Cancel | Score | Calibrate | Count | CountChat | Clear | Watch | Pin | Evict | Shutdown
+)
 Event = (
     Progress
     | Loaded
@@ -383,6 +417,7 @@ Event = (
     | Decision
     | Finished
     | Scored
+    | Calibrated
     | Counted
     | Made
 )

@@ -2,6 +2,7 @@
 
 COMMANDS = {
     "bench": "bench:bench",
+    "calibrate": "calibrate:calibrate",
     "chat": "chat:chat",
     "chats": "chats:chats",
     "compare": "compare:compare",

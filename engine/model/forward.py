@@ -10,13 +10,13 @@ from typing import Protocol
 import numpy as np
 
 from ebbtide.engine.memory.pager import Pager
-from ebbtide.engine.model.layer import KvView, LayerPass
+from ebbtide.engine.model.layer import U8, KvView, LayerPass
 from ebbtide.engine.model.rope import rope_tables
 from ebbtide.engine.model.rows import F32, I32, Rows
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.token_programs import TokenPrograms
 from ebbtide.engine.model.weights import DenseWeights
-from ebbtide.kernels.ops import Ops
+from ebbtide.kernels.ops import BlockTable, Ops
 
 
 class Cancelled(Exception):
@@ -41,6 +41,22 @@ class Pass(Protocol):
         ...
 
 
+class LayerObserver(Protocol):
+    """Sees the rows of a chunk in every layer with experts. It changes none of `at.rows` and keeps no view of
+    them: the next layer uses the same buffers. What it raises ends the pass.
+    """
+
+    def routed(self, layer: int, at: LayerPass) -> None:
+        """`at.rows.chosen` and `at.rows.gates` are what the router made of `at.rows.normed`."""
+        ...
+
+    def computed(self, layer: int, at: LayerPass, gate_up: BlockTable, resident: U8) -> None:
+        """The chosen experts in `resident` u8[E] are computed, and stay in fast memory until this returns.
+        Each chosen expert is in exactly one such group.
+        """
+        ...
+
+
 class Forward:
     """See `Pass`; up to `rows` tokens on the processor."""
 
@@ -53,18 +69,24 @@ class Forward:
         self._programs: TokenPrograms | None = None
 
     def hidden(
-        self, ids: I32, start: int, kv: KvView, cancelled: Callable[[], bool], last: int | None = None
+        self,
+        ids: I32,
+        start: int,
+        kv: KvView,
+        cancelled: Callable[[], bool],
+        last: int | None = None,
+        observer: LayerObserver | None = None,
     ) -> F32:
-        """See `Pass.hidden`."""
+        """See `Pass.hidden`. An `observer` sees the rows that are computed: in the last layer `last` of them."""
 
         def check() -> None:
             if cancelled():
                 raise Cancelled
 
         wanted = ids.size if last is None else last
-        if ids.size == 1:
+        if ids.size == 1 and observer is None:
             return self._programs_for(kv).run(int(ids[0]), start, kv, check)[:wanted]
-        return self._chunk(ids, start, kv, check, wanted)
+        return self._chunk(ids, start, kv, check, wanted, observer)
 
     def logits(self, rows: F32, out: F32) -> None:
         """See `Pass.logits`."""
@@ -76,12 +98,20 @@ class Forward:
             self._programs = TokenPrograms(*model, self._rows.first(1), kv, self._rotation)
         return self._programs
 
-    def _chunk(self, ids: I32, start: int, kv: KvView, check: Callable[[], None], wanted: int) -> F32:
+    def _chunk(
+        self,
+        ids: I32,
+        start: int,
+        kv: KvView,
+        check: Callable[[], None],
+        wanted: int,
+        observer: LayerObserver | None,
+    ) -> F32:
         rows = self._rows.first(ids.size)
         positions = np.arange(start, start + ids.size, dtype=np.int32)
         at = LayerPass(self.spec, self.ops, rows, positions, kv, *self._rotation)
         self.weights.embedding.embed(self.ops, ids, rows.x)
-        through_layers(at, self.weights, self.pager, lambda rows: rows.chosen, check, wanted)
+        through_layers(at, self.weights, self.pager, lambda rows: rows.chosen, check, wanted, observer)
         rows = rows.last(wanted)
         if wanted:
             self.ops.rmsnorm(rows.x, self.weights.final_norm, self.spec.norm_eps, rows.normed)
@@ -95,10 +125,11 @@ def through_layers(
     routed: Callable[[Rows], I32],
     check: Callable[[], None],
     wanted: int,
+    observer: LayerObserver | None = None,
 ) -> None:
     """Take `at.rows` through all layers; behind the last one's keys only the last `wanted`, for nothing reads
     the others any more. `routed` gives the host the experts that rows chose; `check` is called before each
-    layer and may raise.
+    layer and may raise. `observer`: for arrays of the host only.
     """
     for index, layer in enumerate(weights.layers):
         check()
@@ -111,7 +142,11 @@ def through_layers(
         if layer.router is not None:
             assert pager is not None
             gate_up, down = pager.gate_up(index), pager.down(index)
+            if observer is not None:
+                observer.routed(index, at)
             for resident in pager.groups(index, routed(at.rows)):
                 at.experts(gate_up, down, resident)
+                if observer is not None:
+                    observer.computed(index, at, gate_up, resident)
         at.weigh_shared(layer)
         at.add_experts(layer)

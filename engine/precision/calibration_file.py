@@ -1,0 +1,172 @@
+"""What is kept of a model's calibration, and the part of one that is not finished."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.engine.errors import ModelError
+from ebbtide.engine.gguf.faults import shown
+from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.precision.array_file import Arrays, read_arrays, write_arrays
+from ebbtide.engine.precision.moments import F32, Moments, Sums, merged
+from ebbtide.engine.weights.pack_index import SourceIdentity, identify
+from ebbtide.engine.weights.pack_source import PackSource
+from ebbtide.engine.weights.source import WeightSource
+from ebbtide.kernels.layout import MAX_PLANES
+
+VERSION = 1
+AGAIN = "Make it again: `ebbtide calibrate MODEL`."
+AFRESH = "Leave out --resume: then it begins anew."
+HEADS = "heads."
+Origin = Literal["text", "imatrix", "chats"]
+
+
+class ModelKey(msgspec.Struct, frozen=True):
+    """Which model a calibration belongs to, wherever its file lies and whether or not it has a pack."""
+
+    name: str
+    """Of the file that was calibrated: for people, another name is still the same model."""
+    size_bytes: int
+    header_sha256: str
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(f"{self.size_bytes}:{self.header_sha256}".encode()).hexdigest()[:24]
+
+
+def model_key(source: WeightSource) -> ModelKey:
+    """The key of an open model. Raises ModelError where its file cannot be read."""
+    found: SourceIdentity = source.index.source if isinstance(source, PackSource) else identify(source.file)
+    return ModelKey(found.name, found.size_bytes, found.header_sha256)
+
+
+def calibration_path(cache_dir: Path, model: ModelKey) -> Path:
+    """Where the calibration of a model is kept."""
+    return cache_dir / "calibration" / f"{model.digest}.npz"
+
+
+class _About(msgspec.Struct, frozen=True):
+    """Of a finished calibration."""
+
+    version: int
+    model: ModelKey
+    origin: Origin
+    tokens: int
+    has_down: bool
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A model's calibration."""
+
+    model: ModelKey
+    moments: Moments
+    damage: F32 | None = None
+    """[L, 2, E, 9]: see `damage.all_damage`. None = not computed, or of other moments."""
+    heads: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """Of the prompt residuals; empty = there are none."""
+    origin: Origin = "text"
+
+    def save(self, path: Path) -> None:
+        """Replace what is at `path`, whole or not at all. Raises FitError."""
+        moments = self.moments
+        arrays: Arrays = {"gate_up": moments.gate_up, "down": moments.down, "mass": moments.mass}
+        if self.damage is not None:
+            arrays["damage"] = self.damage
+        arrays |= {HEADS + name: array for name, array in self.heads.items()}
+        about = _About(VERSION, self.model, self.origin, moments.tokens, moments.has_down)
+        write_arrays(path, about, arrays)
+
+    @classmethod
+    def load(cls, path: Path, model: ModelKey, spec: ModelSpec) -> "Calibration":
+        """Raises ModelError for a file that is damaged, of another version or of another model."""
+        about, arrays = read_arrays(path, _About, AGAIN)
+        _check_owner(path, about.version, about.model, model, AGAIN)
+        _check_shapes(path, arrays, spec, AGAIN)
+        moments = Moments(arrays["gate_up"], arrays["down"], arrays["mass"], about.tokens, about.has_down)
+        heads = {name.removeprefix(HEADS): array for name, array in arrays.items() if name.startswith(HEADS)}
+        return cls(about.model, moments, arrays.get("damage"), heads, about.origin)
+
+
+def with_samples(kept: Calibration | None, model: ModelKey, added: Moments) -> Calibration:
+    """What is kept of a model together with moments from chats (`SampledMoments`). It has no damage: that is
+    to be computed anew. Raises ValueError for moments of another model.
+    """
+    if kept is None:
+        return Calibration(model, added, origin="chats")
+    return replace(kept, moments=merged(kept.moments, added), damage=None)
+
+
+class _PartAbout(msgspec.Struct, frozen=True):
+    """Of a calibration that is not finished."""
+
+    version: int
+    model: ModelKey
+    text_sha256: str
+    done: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """The sums over the first `done` passages of a text (`text_sha256`: of all of its passages)."""
+
+    model: ModelKey
+    text_sha256: str
+    done: int
+    sums: Sums
+
+    @staticmethod
+    def path(calibration: Path) -> Path:
+        """Where it lies beside the calibration that it will become."""
+        return calibration.with_suffix(".part.npz")
+
+    def save(self, path: Path) -> None:
+        """As `Calibration.save`."""
+        sums = self.sums
+        about = _PartAbout(VERSION, self.model, self.text_sha256, self.done, sums.tokens)
+        write_arrays(path, about, {"gate_up": sums.gate_up, "down": sums.down, "mass": sums.mass})
+
+    @classmethod
+    def load(cls, path: Path, model: ModelKey, spec: ModelSpec) -> "Part":
+        """As `Calibration.load`."""
+        about, arrays = read_arrays(path, _PartAbout, AFRESH)
+        _check_owner(path, about.version, about.model, model, AFRESH)
+        _check_shapes(path, arrays, spec, AFRESH)
+        sums = Sums(spec)
+        sums.gate_up, sums.down, sums.mass = arrays["gate_up"], arrays["down"], arrays["mass"]
+        sums.tokens = about.tokens
+        return cls(about.model, about.text_sha256, about.done, sums)
+
+
+def _check_owner(path: Path, version: int, found: ModelKey, model: ModelKey, hint: str) -> None:
+    if version != VERSION:
+        raise ModelError(f"{path} was written by another version of ebbtide", hint=hint)
+    if found.digest != model.digest:
+        names = f"{shown(found.name)}, not of {shown(model.name)}"
+        what = f"is the calibration of {names}"
+        if found.name == model.name:
+            what = f"is the calibration of another file called {shown(found.name)}"
+        raise ModelError(f"{path} {what}", hint=hint)
+
+
+def _check_shapes(path: Path, arrays: Arrays, spec: ModelSpec, hint: str) -> None:
+    """Everything that is computed with has the shape and type that it should have, and is finite."""
+    experts = spec.layers, spec.experts
+    wanted: dict[str, tuple[tuple[int, ...], type[np.generic]]] = {
+        "gate_up": ((*experts, spec.d_model), np.float32),
+        "down": ((*experts, spec.expert_d_ff), np.float32),
+        "mass": (experts, np.float64),
+    }
+    if "damage" in arrays:
+        wanted["damage"] = ((spec.layers, 2, spec.experts, MAX_PLANES + 1), np.float32)
+    for name, (shape, kind) in wanted.items():
+        array = arrays.get(name)
+        if array is None or array.shape != shape or array.dtype != kind or not np.isfinite(array).all():
+            raise ModelError(f"{path} is damaged: its {name} are not those of this model", hint=hint)
