@@ -77,7 +77,7 @@ class Forward:
         last: int | None = None,
         observer: LayerObserver | None = None,
     ) -> F32:
-        """See `Pass.hidden`. An `observer` sees the rows that are computed: in the last layer `last` of them."""
+        """See `Pass.hidden`. An `observer` sees the rows that are computed, in the last layer `last`."""
 
         def check() -> None:
             if cancelled():
