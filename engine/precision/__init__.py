@@ -1,0 +1,1 @@
+"""Elastic precision: which blocks of experts are used at which widths."""
