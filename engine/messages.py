@@ -88,6 +88,12 @@ class Score(msgspec.Struct, frozen=True, tag="score"):
     text: str
     max_tokens: int = 0
     lane: Literal["prefill", "decode"] = "prefill"
+    widths: bytes = b""
+    """Planes of each block that are computed with, for this text only: u8 [layers, 2 (gate_up, down),
+    experts]; empty = those that are committed. All planes have to be in memory for it.
+    """
+    against_full: bool = False
+    """Compare with every plane, at the same positions; always through the decode lane."""
 
 
 class Count(msgspec.Struct, frozen=True, tag="count"):
@@ -361,6 +367,12 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
     token_ids: list[int]
     logprobs: list[float]
     top1: list[int]
+    full_logprobs: list[float] = []
+    """With every plane; like all that follow only where `Score.against_full` is set."""
+    kl: list[float] = []
+    """Kullback-Leibler divergence of these predictions from those with every plane, in nats."""
+    agrees: list[bool] = []
+    """Whether both have the same likeliest id."""
 
 
 class Counted(msgspec.Struct, frozen=True, tag="counted"):
