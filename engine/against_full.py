@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
-from ebbtide.engine.at_widths import U8, committed_for_now, hold_all, table_of
+from ebbtide.engine.at_widths import U8, committed_for_now, every_plane, hold_all, table_of
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.log_probabilities import log_softmax
 from ebbtide.engine.memory.kv import KvSequence
@@ -59,7 +59,7 @@ def against_full(
         )
     hold_all(runtime, len(ids), sequences=2, scratch_bytes=scratch_bytes(runtime.spec))
     table, found = table_of(runtime), Compared([], [], [], [], [])
-    full = table.full_widths()
+    full = every_plane(table)
     kept = np.zeros((PIECE_TOKENS, runtime.spec.d_model), np.float32)
     sequences: list[KvSequence] = []
     try:

@@ -26,12 +26,18 @@ def table_of(runtime: Runtime) -> WeightPageTable:
     return runtime.fast.table
 
 
+def every_plane(table: WeightPageTable) -> U8:
+    """u8[layers, 2, experts]: all that each block has."""
+    planes = np.array([[layout.planes for layout in pair] for pair in table.layouts], np.uint8)
+    return np.repeat(planes[:, :, None], table.experts, axis=2)
+
+
 def parse_widths(table: WeightPageTable, widths: bytes) -> U8:
     """u8[layers, 2, experts] of a message. Raises UsageError for another number of blocks, and for planes
     that a block has not.
     """
     given = np.frombuffer(widths, np.uint8)
-    full = table.full_widths()
+    full = every_plane(table)
     if given.size != full.size:
         raise UsageError(
             f"{given.size} widths were given for {full.size} blocks of experts.", hint=OTHER_MODEL

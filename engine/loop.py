@@ -61,7 +61,7 @@ class Engine:
         self._uses = uses
         self._watcher = Watcher(emit, watch_rate)
         self._runtime: Runtime | None = None
-        self._waiting: deque[m.Load | m.Generate | m.Score] = deque()
+        self._waiting: deque[m.Load | m.Generate | m.Score | m.Arm] = deque()
         self._answer: Answerer | None = None
         self._arrived: deque[m.Command | None] = deque()
         self._warming: Warming | None = None
@@ -92,7 +92,7 @@ class Engine:
     # --- commands -------------------------------------------------------------------------------------------
 
     def _handle(self, command: m.Command) -> None:
-        if isinstance(command, m.Load | m.Generate | m.Score):
+        if isinstance(command, m.Load | m.Generate | m.Score | m.Arm):
             self._waiting.append(command)
         elif isinstance(command, m.Cancel):
             self._cancel(command.request_id)
@@ -180,7 +180,7 @@ class Engine:
             self._watcher.look(partial(residency, self._runtime))
 
     def _begin(self, command: m.Command) -> None:
-        assert isinstance(command, m.Load | m.Generate | m.Score)
+        assert isinstance(command, m.Load | m.Generate | m.Score | m.Arm)
         if isinstance(command, m.Load):
             self._load(command)
             return
@@ -192,6 +192,9 @@ class Engine:
 
         if isinstance(command, m.Score):
             self._emit(score(self._runtime, command, cancelled))
+            return
+        if isinstance(command, m.Arm):
+            self._emit(_choose(self._runtime, command, self._report(), cancelled))
             return
         self._answer = Answerer(self._runtime, command, self._emit, cancelled)
         if self._trades is not None:
@@ -241,6 +244,17 @@ class Engine:
             self._answer.abandon()
             self._commands.forget(self._answer.request_id)
             self._answer = None
+
+
+def _choose(
+    runtime: Runtime,
+    command: m.Arm,
+    progress: Callable[[str, int, int], None],
+    cancelled: Callable[[], bool],
+) -> m.ArmWidths:
+    from ebbtide.engine.precision.choosing import choose  # few engines ever do
+
+    return choose(runtime, command, progress, cancelled)
 
 
 def _failure(request_id: int, error: Exception) -> m.Failed:

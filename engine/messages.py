@@ -96,6 +96,19 @@ class Score(msgspec.Struct, frozen=True, tag="score"):
     """Compare with every plane, at the same positions; always through the decode lane."""
 
 
+class Arm(msgspec.Struct, frozen=True, tag="arm"):
+    """Which widths an arm gives the experts; brings every plane into memory, for the `Score`s that follow.
+    Answered by `Progress`..., then `ArmWidths`, or `Failed`.
+    """
+
+    request_id: int
+    arm: Literal["fp16", "uniform", "static", "dp", "paged"]
+    bits: float = 0.0
+    """Planes per expert weight on average; `fp16` needs none."""
+    cache_dir: str = ""
+    """A calibration is looked for in its folder `calibration`."""
+
+
 class Count(msgspec.Struct, frozen=True, tag="count"):
     """How many tokens each of `texts` is, without any special token around it. Answered by `Counted`, at any
     time, also in the middle of another request; by `Failed` while no model is loaded.
@@ -375,6 +388,22 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
     """Whether both have the same likeliest id."""
 
 
+class ArmWidths(msgspec.Struct, frozen=True, tag="arm_widths"):
+    """For `Score.widths`, and what they take."""
+
+    request_id: int
+    widths: bytes
+    average_bits: float
+    """Planes per expert weight, or 16."""
+    expert_bytes: int
+    """Scales and planes of all experts at these widths, without the padding of pages."""
+    full_bytes: int
+    """The same with every plane."""
+    fp16_bytes: int
+    """All expert weights in 16 bits."""
+    notices: list[str] = []
+
+
 class Counted(msgspec.Struct, frozen=True, tag="counted"):
     """`tokens[i]` belongs to `Count.texts[i]`; a `CountChat` has one."""
 
@@ -382,7 +411,7 @@ class Counted(msgspec.Struct, frozen=True, tag="counted"):
     tokens: list[int]
 
 
-Command = Load | Generate | Cancel | Score | Count | CountChat | Clear | Watch | Pin | Evict | Shutdown
+Command = Load | Generate | Cancel | Score | Arm | Count | CountChat | Clear | Watch | Pin | Evict | Shutdown
 Event = (
     Progress
     | Loaded
@@ -395,6 +424,7 @@ Event = (
     | Decision
     | Finished
     | Scored
+    | ArmWidths
     | Counted
     | Made
 )

@@ -105,18 +105,13 @@ class WeightPageTable:
         self.resident[layer][expert] = 0
         return _present(pages)
 
-    def full_widths(self) -> U8:
-        """u8[layers, 2, experts]: every plane of every block."""
-        planes = np.array([[layout.planes for layout in pair] for pair in self.layouts], np.uint8)
-        return np.repeat(planes[:, :, None], self.experts, axis=2)
-
     def commit(self, widths: U8) -> None:
         """Make `widths` u8[layers, 2 (gate_up, down), experts] the committed ones: whole, or not at all.
 
         At safe points only. Raises ValueError for other shapes, for a block that has not so many planes (or
         is to have none), and where a resident block lacks planes that would be read.
         """
-        planes = self.full_widths()
+        planes = np.array([[layout.planes for layout in pair] for pair in self.layouts], np.uint8)[:, :, None]
         if widths.shape != self.committed.shape or widths.dtype != np.uint8:
             raise ValueError(f"widths {widths.dtype}{widths.shape}, not uint8{self.committed.shape}")
         if (widths < 1).any() or (widths > planes).any():
