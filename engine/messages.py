@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+ArmName = Literal["fp16", "uniform", "static", "dp", "paged"]
 FinishReason = Literal["stop", "length", "cancelled", "context", "kv_integrity", "error"]
 
 
@@ -102,7 +103,7 @@ class Arm(msgspec.Struct, frozen=True, tag="arm"):
     """
 
     request_id: int
-    arm: Literal["fp16", "uniform", "static", "dp", "paged"]
+    arm: ArmName
     bits: float = 0.0
     """Planes per expert weight on average; `fp16` needs none."""
     cache_dir: str = ""

@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ebbtide.engine import messages as m
+from ebbtide.engine.against_full import scratch_bytes
 from ebbtide.engine.at_widths import U8, hold_all, table_of
 from ebbtide.engine.errors import UsageError
-from ebbtide.engine.memory.plan import KV_FLOOR_TOKENS
 from ebbtide.engine.precision import arms
 from ebbtide.engine.precision.costs import F64, Costs
 from ebbtide.engine.runtime import Progress, Runtime
 from ebbtide.engine.weights.source import KINDS, WeightSource
 
+TEXT_TOKENS = 1024
+"""Texts of so many can be compared with every plane afterwards: more than `ebbtide eval` gives at once."""
 DAMAGE_STAGE = "Measuring the error of each width"
 LATER = {
     "dp": "chooses between two widths for every token",
@@ -49,7 +51,13 @@ def choose(
         _check_lossless(runtime.source)
     else:
         costs.target_bytes(command.bits)
-    hold_all(runtime, min(runtime.ctx, KV_FLOOR_TOKENS), progress=progress)
+    hold_all(
+        runtime,
+        min(runtime.ctx, TEXT_TOKENS),
+        sequences=2,
+        scratch_bytes=scratch_bytes(runtime.spec),
+        progress=progress,
+    )
     if command.arm == "fp16":
         return _answer(command, costs, costs.full())
     if command.arm == "uniform":

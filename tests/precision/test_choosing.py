@@ -12,7 +12,8 @@ from ebbtide.engine.memory.tables import LayerLayouts
 from ebbtide.engine.precision import arms, choosing
 from ebbtide.engine.precision.costs import Costs
 from ebbtide.engine.runtime import Runtime
-from tests.helpers.in_process import load, of, run
+from tests.helpers.in_process import TEXT, of, run
+from tests.helpers.in_process import load as load_in
 from tests.helpers.tiny_models import write_tiny
 
 SIZES: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
@@ -30,12 +31,17 @@ def mixtral(folder: Path) -> Path:
     return write_tiny(folder / "mixtral.gguf", "mixtral", **SIZES)
 
 
+def load(path: Path, budget: str = "32MiB") -> m.Load:
+    """With room for all planes and two texts."""
+    return load_in(path, budget=budget)
+
+
 def arm(name: Any, bits: float = 0.0, **fields: Any) -> m.Arm:
     return m.Arm(1, name, bits, **fields)
 
 
-def answer(path: Path, command: m.Arm, **fields: Any) -> m.ArmWidths:
-    events = run(load(path, **fields), command)
+def answer(path: Path, command: m.Arm, budget: str = "32MiB") -> m.ArmWidths:
+    events = run(load(path, budget), command)
     assert not of(events, m.Failed)
     (found,) = of(events, m.ArmWidths)
     assert isinstance(found, m.ArmWidths)
@@ -113,7 +119,10 @@ def test_a_budget_for_a_part_is_refused_with_one_that_is_enough(mixtral: Path) -
     (failed,) = of(run(load(mixtral, budget="50%"), arm("uniform", 4)), m.Failed)
     assert failed.exit_code == 4 and "the budget is" in failed.message
     budget = failed.hint.split("--budget ")[1].split()[0]
-    assert answer(mixtral, arm("uniform", 4), budget=budget).average_bits == 4
+    command = m.Score(2, TEXT * 9, against_full=True)
+    events = run(load(mixtral, budget), arm("uniform", 4), command)
+    assert of(events, m.ArmWidths)[0].average_bits == 4
+    assert len(of(events, m.Scored)[0].kl) == 511, "as long as the context"
 
 
 def fake_damage(calls: list[Any]) -> Any:
