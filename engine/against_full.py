@@ -39,7 +39,7 @@ class Compared(NamedTuple):
     top1: list[int]
     full_logprobs: list[float]
     kl: list[float]
-    agrees: list[bool]
+    full_top1: list[int]
 
 
 def scratch_bytes(spec: ModelSpec) -> int:
@@ -95,11 +95,10 @@ def _compare(runtime: Runtime, full: F32, arm: F32, targets: list[int], found: C
         runtime.forward.logits(full[at : at + some.size], here)
         runtime.forward.logits(arm[at : at + some.size], there)
         expected, measured = log_softmax(here), log_softmax(there)
-        best = there.argmax(axis=1)
         found.logprobs.extend(measured[every, some].tolist())
         found.full_logprobs.extend(expected[every, some].tolist())
-        found.top1.extend(best.tolist())
-        found.agrees.extend((best == here.argmax(axis=1)).tolist())
+        found.top1.extend(there.argmax(axis=1).tolist())
+        found.full_top1.extend(here.argmax(axis=1).tolist())
         found.kl.extend(divergence(expected, measured).tolist())
 
 

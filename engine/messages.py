@@ -385,8 +385,8 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
     """With every plane; like all that follow only where `Score.against_full` is set."""
     kl: list[float] = []
     """Kullback-Leibler divergence of these predictions from those with every plane, in nats."""
-    agrees: list[bool] = []
-    """Whether both have the same likeliest id."""
+    full_top1: list[int] = []
+    """The likeliest ids with every plane."""
 
 
 class ArmWidths(msgspec.Struct, frozen=True, tag="arm_widths"):

@@ -9,6 +9,7 @@ import click
 from ebbtide.app.commands.loading import open_session, prepare_load
 from ebbtide.app.console import ProgressPrinter, note, tell
 from ebbtide.app.context import AppContext
+from ebbtide.app.eval.finding import find_again, finding_lines, finding_object
 from ebbtide.app.eval.held_out import held_out_passages
 from ebbtide.app.eval.passages import read_text, split_passages
 from ebbtide.app.eval.report import as_lines, as_object
@@ -47,7 +48,13 @@ PAGED = "paged"
 )
 @click.option("--bits", type=Numbers(0), metavar="X", help="Planes per expert weight on average, 5.5 too.")
 @click.option("--without", hidden=True)
-@click.option("--task", type=click.Choice(["perplexity", "retrieval"]), default="perplexity", hidden=True)
+@click.option(
+    "--task",
+    type=click.Choice(["perplexity", "retrieval"]),
+    default="perplexity",
+    show_default=True,
+    help="retrieval: find a passage again in a long text.",
+)
 @click.option("--json", "as_json", is_flag=True)
 @bench_options
 @click.pass_obj
@@ -63,12 +70,14 @@ def evaluate(
     as_json: bool,
     flags: EngineFlags,
 ) -> None:
-    """Perplexity over a text, in passages that are scored independently.
+    """Perplexity over a text, in passages that are scored independently, or how often one is found again.
 
     With an arm, all planes have to fit into memory; the text is computed at the arm's widths, as answers are,
     and compared with every plane at the same positions.
     """
-    _check(arm, bits, without, task)
+    _check(arm, bits, without)
+    if task == "retrieval" and tokens is not None:
+        raise UsageError("--tokens is for --task perplexity.", hint="Leave --tokens out.")
     passages = held_out_passages() if text_file is None else split_passages(read_text(text_file))
     most = tokens or (TOKENS if text_file is None else None)
     load = prepare_load(context, model, flags)
@@ -76,21 +85,26 @@ def evaluate(
         at = None
         if arm != PAGED:
             at = _choose(session, Arm(0, cast(ArmName, arm), bits or 0.0, load.cache_dir))
-        scores = _score_all(session, passages, most, at)
+        finding = None
+        if task == "retrieval":
+            with ProgressPrinter() as progress:
+                finding = find_again(session, passages, at, progress.update)
+            scores = finding.scores
+        else:
+            scores = _score_all(session, passages, most, at)
         where = at or _memory_now(session)
     if not any(scored.logprobs for scored in scores):
         raise UsageError("the text is too short to score", hint="Give at least a few words.")
     found = summary_of(scores)
     if as_json:
-        print(json.dumps(as_object(arm, found, where)))
+        print(json.dumps(as_object(arm, found, where) | finding_object(finding)))
     else:
-        tell("\n".join(as_lines(arm, found, where)))
+        tell("\n".join([*finding_lines(finding), *as_lines(arm, found, where)]))
 
 
-def _check(arm: str, bits: float | None, without: str | None, task: str) -> None:
+def _check(arm: str, bits: float | None, without: str | None) -> None:
     """Raise UsageError for flags that do not go together, or not yet."""
     refuse("--without", without, {None})
-    refuse("--task", task, {"perplexity"})
     refuse("--arm", arm, {"fp16", "uniform", "static", PAGED})
     if arm == PAGED and bits is not None:
         raise UsageError(

@@ -52,12 +52,17 @@ def summary_of(scores: Sequence[Scored]) -> Summary:
     if len(nats) < tokens:
         return plain
     return plain._replace(
-        agreement=sum(sum(scored.agrees) for scored in scores) / tokens,
+        agreement=sum(map(_agreeing, scores)) / tokens,
         kl=math.fsum(nats) / tokens,
         full_perplexity=math.exp(math.fsum(loss.full for loss in losses) / tokens),
         increase=_increase(losses),
         increase_interval=bootstrap(losses, _increase),
     )
+
+
+def _agreeing(scored: Scored) -> int:
+    """Positions at which both have the same likeliest token."""
+    return sum(ours == full for ours, full in zip(scored.top1, scored.full_top1, strict=True))
 
 
 def _perplexity(losses: Sequence[Loss]) -> float:

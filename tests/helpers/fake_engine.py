@@ -361,8 +361,7 @@ class FakeEngine:
         if not request.against_full:
             self.emit(Scored(request.request_id, ids, [-2.0] * count, zeros))
             return
-        agrees = [at % 4 > 0 for at in ids]
-        compared = [-1.0] * count, [0.5] * count, agrees
+        compared = [-1.0] * count, [0.5] * count, [int(at % 4 == 0) for at in ids]
         self.emit(Scored(request.request_id, ids, [-2.0] * count, zeros, *compared))
 
     def arm(self, wish: Arm) -> None:

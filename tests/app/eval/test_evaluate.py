@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from ebbtide.app.eval.finding import Finding, Task
 from ebbtide.app.eval.held_out import held_out_passages
+from ebbtide.engine.messages import Scored
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
 
@@ -81,6 +83,29 @@ def test_a_text_of_ones_own_is_scored_whole_or_so_far(cli: Cli, model: str, tmp_
     assert json.loads(cli(*arguments, "--tokens", "700").out)["tokens"] == 700
 
 
+def test_retrieval(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How it asks is another test's (test_retrieval.py)."""
+    asked: list[Any] = []
+
+    def find_again(session: Any, passages: list[str], at: Any, progress: Any) -> Finding:
+        asked.append((passages, at.widths))
+        scored = Scored(1, [7, 8], [-2.0, -2.0], [7, 9], [-1.0, -1.0], [0.5, 0.5], [7, 8])
+        return Finding(Task("copying", 8, 4, 6, 0.125), Task("retrieval", 8, 1, 1, 0.125), [scored])
+
+    monkeypatch.setattr("ebbtide.app.commands.evaluate.find_again", find_again)
+    arguments = ["eval", model, "--task", "retrieval", "--arm", "uniform", "--bits", "5"]
+    result = json.loads(cli(*arguments, "--json").out)
+    assert asked == [(held_out_passages(), b"\x05\x06")]
+    own = ["questions", "accuracy", "accuracy_interval", "full_accuracy", "chance", "above_chance"]
+    assert list(result) == [*FIELDS, *EXTRA, "task", *own, "too_hard"]
+    assert (result["task"], result["accuracy"], result["full_accuracy"]) == ("copying", 0.5, 0.75)
+    assert result["above_chance"] and not result["too_hard"]["above_chance"]
+    assert list(result["too_hard"]) == own and result["agreement"] == 0.5
+    first, second, *others = cli(*arguments).out.splitlines()
+    assert first.startswith("retrieval 12.5% of 8 answers") and "easier task" in first
+    assert second.startswith("copying 50.0% of 8 answers") and others[0].startswith("perplexity")
+
+
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
 def test_what_is_no_text(cli: Cli, model: str, tmp_path: Path, content: bytes | None) -> None:
     text = tmp_path / "text"
@@ -98,7 +123,7 @@ def test_what_is_no_text(cli: Cli, model: str, tmp_path: Path, content: bytes | 
         (["--bits", "5"], "--arm paged with --bits is not available yet"),
         (["--arm", "dp", "--bits", "5"], "--arm dp is not available yet"),
         (["--without", "routing"], "--without routing is not available yet"),
-        (["--task", "retrieval"], "--task retrieval is not available yet"),
+        (["--task", "retrieval", "--tokens", "5"], "--tokens is for --task perplexity"),
         (["--arm", "uniform", "--bits", "nan"], "nan is not a number"),
         (["--arm", "uniform", "--bits", "-1"], "--bits"),
         (["--tokens", "0"], "--tokens"),

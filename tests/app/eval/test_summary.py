@@ -14,7 +14,7 @@ def scored(*logprobs: float, full: float | None = None) -> Scored:
     count = len(logprobs)
     if full is None:
         return Scored(1, [0] * count, list(logprobs), [0] * count)
-    return Scored(1, [0] * count, list(logprobs), [0] * count, [full] * count, [0.25] * count, [True] * count)
+    return Scored(1, [0] * count, list(logprobs), [0] * count, [full] * count, [0.25] * count, [0] * count)
 
 
 def test_perplexity_of_a_coin() -> None:
