@@ -31,8 +31,9 @@ QUESTIONS = 8
 QUOTED_WORDS = 8
 COPIED_WORDS = 4
 TEXTS = 8
-SURE = 0.05
-"""Luck that is less likely than this is none."""
+SURE = 0.001
+"""Luck that is less likely than this is none. A control that is hardly better than chance leaves no room for
+an arm to be worse, so this is strict."""
 
 
 class Text(NamedTuple):
