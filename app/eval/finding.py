@@ -126,7 +126,7 @@ def finding_lines(finding: Finding | None) -> list[str]:
     lines = []
     if finding.too_hard is not None:
         lines.append(
-            f"{_words(finding.too_hard)}: with every plane it is no better than chance, so an easier task"
+            f"{_words(finding.too_hard)}: with every plane it is hardly better than chance, so an easier task"
         )
     lines.append(_words(finding.task))
     if finding.task.is_luck:
