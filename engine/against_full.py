@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
-from ebbtide.engine.at_widths import U8, committed_for_now, every_plane, hold_all, table_of
+from ebbtide.engine.at_widths import U8, committed_for_now, every_plane, hold_all, table_of, use_widths
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.log_probabilities import log_softmax
 from ebbtide.engine.memory.kv import KvSequence
@@ -58,18 +58,17 @@ def against_full(
             "Widths are compared on the processor only in this version.", hint="Give --device cpu."
         )
     hold_all(runtime, len(ids), sequences=2, scratch_bytes=scratch_bytes(runtime.spec))
-    table, found = table_of(runtime), Compared([], [], [], [], [])
-    full = every_plane(table)
+    full, found = every_plane(table_of(runtime)), Compared([], [], [], [], [])
     kept = np.zeros((PIECE_TOKENS, runtime.spec.d_model), np.float32)
     sequences: list[KvSequence] = []
     try:
-        with committed_for_now(table):
+        with committed_for_now(runtime):
             sequences += [runtime.pool.new_sequence(), runtime.pool.new_sequence()]
             for start in range(0, len(ids), PIECE_TOKENS):
                 part = np.asarray(ids[start : start + PIECE_TOKENS], np.int32)
-                table.commit(full)
+                use_widths(runtime, full)
                 kept[: part.size] = _rows(runtime, part, start, sequences[0], cancelled)
-                table.commit(widths)
+                use_widths(runtime, widths)
                 rows = _rows(runtime, part, start, sequences[1], cancelled)
                 targets = ids[start + 1 : start + 1 + part.size]
                 _compare(runtime, kept, rows, targets, found)

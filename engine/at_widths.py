@@ -86,12 +86,18 @@ def hold_all(
         pager.warm(lambda done, total: progress("Reading experts", done, total))
 
 
+def use_widths(runtime: Runtime, widths: U8) -> None:
+    """Commit widths whose planes `hold_all` has brought, and keep all pages."""
+    table_of(runtime).commit(widths)
+
+
 @contextmanager
-def committed_for_now(table: WeightPageTable) -> Iterator[None]:
+def committed_for_now(runtime: Runtime) -> Iterator[None]:
     """Whatever is committed inside, what was committed before is so again afterwards."""
+    table = table_of(runtime)
     before = table.committed.copy()
     try:
         yield
     finally:
         if (table.committed != before).any():
-            table.commit(before)
+            use_widths(runtime, before)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.against_full import against_full
-from ebbtide.engine.at_widths import committed_for_now, hold_all, parse_widths, table_of
+from ebbtide.engine.at_widths import committed_for_now, hold_all, parse_widths, table_of, use_widths
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.log_probabilities import log_softmax
 from ebbtide.engine.memory.provenance import Lane
@@ -61,8 +61,8 @@ def score(runtime: Runtime, command: m.Score, cancelled: Callable[[], bool]) -> 
     if command.against_full:
         return against_full(runtime, command, ids, widths, cancelled)
     hold_all(runtime, len(ids))
-    with committed_for_now(table):
-        table.commit(widths)
+    with committed_for_now(runtime):
+        use_widths(runtime, widths)
         return _alone(runtime, command, ids, cancelled)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.against_full import PIECE_TOKENS, divergence
-from ebbtide.engine.at_widths import committed_for_now
+from ebbtide.engine.at_widths import committed_for_now, use_widths
 from ebbtide.engine.log_probabilities import log_softmax
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.model.forward import Cancelled
@@ -115,9 +115,9 @@ def test_divergence_is_that_of_the_logits(mixtral: Path) -> None:
     found = score(runtime, m.Score(1, TEXT, widths=widths, against_full=True), lambda: False)
     ids = runtime.tokenizer.encode(TEXT, add_bos=True, parse_special=False)
     logits: list[list[NDArray[np.float32]]] = [[], []]
-    with committed_for_now(table):
+    with committed_for_now(runtime):
         for rows, q in zip(logits, (planes(mixtral), np.frombuffer(widths, np.uint8)), strict=True):
-            table.commit(q.reshape(table.committed.shape))
+            use_widths(runtime, q.reshape(table.committed.shape))
             teacher_forced(runtime, ids, Lane.DECODE, lambda: False, keep_in(rows))
     full, arm = (log_softmax(np.concatenate(rows)[:-1]) for rows in logits)
     expected = (np.exp(full) * (full - arm)).sum(axis=1)
