@@ -4,6 +4,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
+import msgspec
+
 from ebbtide.app.received import Received
 from ebbtide.app.sentences import sentence
 from ebbtide.app.signals import STOPPING
@@ -18,6 +20,8 @@ from ebbtide.engine.errors import (
     UsageError,
 )
 from ebbtide.engine.messages import (
+    Arm,
+    ArmWidths,
     Calibrate,
     Calibrated,
     Cancel,
@@ -41,7 +45,7 @@ CANCEL_WAIT_S = 3.0
 WAKE_S = 1.0
 """Waits are cut into pieces so that a signal is seen on every system."""
 
-Answer = TypeVar("Answer", Loaded, Finished, Scored, Calibrated, Counted)
+Answer = TypeVar("Answer", Loaded, Finished, Scored, Calibrated, ArmWidths, Counted)
 
 
 class PackNeededError(FitError):
@@ -73,6 +77,14 @@ def error_of(event: Failed) -> EbbtideError:
 
 def _ignore(*_: object) -> None:
     pass
+
+
+def _progress_to(use: Callable[[str, int, int], None]) -> Callable[[ClientEvent], None]:
+    def see(event: ClientEvent) -> None:
+        if isinstance(event, Progress):
+            use(event.stage, event.done, event.total)
+
+    return see
 
 
 class Session:
@@ -136,24 +148,29 @@ class Session:
                 self.unfinished = received.as_failed()
             raise
 
-    def score(self, text: str) -> Scored:
-        """Log-probabilities of `text`. Raises EbbtideError of every kind."""
+    def score(
+        self, text: str, *, max_tokens: int = 0, widths: bytes = b"", against_full: bool = False
+    ) -> Scored:
+        """Log-probabilities of `text`; see `Score` for the others. Raises EbbtideError of every kind."""
         request_id = self._client.next_request_id()
-        self._client.send(Score(request_id, text))
+        self._client.send(
+            Score(request_id, text, max_tokens=max_tokens, widths=widths, against_full=against_full)
+        )
         return self._await(Scored, request_id, _ignore)
+
+    def arm(self, wish: Arm, on_progress: Callable[[str, int, int], None] = _ignore) -> ArmWidths:
+        """Widths of an arm; the request's id is set here. Raises EbbtideError of every kind."""
+        request_id = self._client.next_request_id()
+        self._client.send(msgspec.structs.replace(wish, request_id=request_id))
+        return self._await(ArmWidths, request_id, _progress_to(on_progress))
 
     def calibrate(
         self, wish: Calibrate, on_progress: Callable[[str, int, int], None] = _ignore
     ) -> Calibrated:
         """Calibrate the model. Interrupted, it is cancelled first. Raises EbbtideError of every kind."""
-
-        def see(event: ClientEvent) -> None:
-            if isinstance(event, Progress):
-                on_progress(event.stage, event.done, event.total)
-
         try:
             self._client.send(wish)
-            return self._await(Calibrated, wish.request_id, see)
+            return self._await(Calibrated, wish.request_id, _progress_to(on_progress))
         except STOPPING:
             self._cancel(wish.request_id)
             raise

@@ -26,6 +26,9 @@ from ebbtide.engine.watcher import Watcher
 
 PROGRESS_INTERVAL_S = 0.05
 
+Request = m.Load | m.Generate | m.Score | m.Calibrate | m.Arm
+"""What waits its turn."""
+
 
 class Commands(Protocol):
     """Where commands come from (the pipe, or a list in tests)."""
@@ -61,7 +64,7 @@ class Engine:
         self._uses = uses
         self._watcher = Watcher(emit, watch_rate)
         self._runtime: Runtime | None = None
-        self._waiting: deque[m.Load | m.Generate | m.Score | m.Calibrate] = deque()
+        self._waiting: deque[Request] = deque()
         self._answer: Answerer | None = None
         self._arrived: deque[m.Command | None] = deque()
         self._warming: Warming | None = None
@@ -92,7 +95,7 @@ class Engine:
     # --- commands -------------------------------------------------------------------------------------------
 
     def _handle(self, command: m.Command) -> None:
-        if isinstance(command, m.Load | m.Generate | m.Score | m.Calibrate):
+        if isinstance(command, Request):
             self._waiting.append(command)
         elif isinstance(command, m.Cancel):
             self._cancel(command.request_id)
@@ -180,7 +183,7 @@ class Engine:
             self._watcher.look(partial(residency, self._runtime))
 
     def _begin(self, command: m.Command) -> None:
-        assert isinstance(command, m.Load | m.Generate | m.Score | m.Calibrate)
+        assert isinstance(command, Request)
         if isinstance(command, m.Load):
             self._load(command)
             return
@@ -195,6 +198,9 @@ class Engine:
             return
         if isinstance(command, m.Calibrate):
             self._emit(_calibrate(self._runtime, command, self._report(), cancelled))
+            return
+        if isinstance(command, m.Arm):
+            self._emit(_choose(self._runtime, command, self._report(), cancelled))
             return
         self._answer = Answerer(self._runtime, command, self._emit, cancelled)
         if self._trades is not None:
@@ -255,6 +261,17 @@ def _calibrate(
     from ebbtide.engine.precision.calibrating import calibrate  # few engines ever do
 
     return calibrate(runtime, command, progress, cancelled)
+
+
+def _choose(
+    runtime: Runtime,
+    command: m.Arm,
+    progress: Callable[[str, int, int], None],
+    cancelled: Callable[[], bool],
+) -> m.ArmWidths:
+    from ebbtide.engine.precision.choosing import choose  # few engines ever do
+
+    return choose(runtime, command, progress, cancelled)
 
 
 def _failure(request_id: int, error: Exception) -> m.Failed:

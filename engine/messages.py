@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+ArmName = Literal["fp16", "uniform", "static", "dp", "paged"]
 FinishReason = Literal["stop", "length", "cancelled", "context", "kv_integrity", "error"]
 
 
@@ -88,6 +89,25 @@ class Score(msgspec.Struct, frozen=True, tag="score"):
     text: str
     max_tokens: int = 0
     lane: Literal["prefill", "decode"] = "prefill"
+    widths: bytes = b""
+    """Planes of each block that are computed with, for this text only: u8 [layers, 2 (gate_up, down),
+    experts]; empty = those that are committed. All planes have to be in memory for it.
+    """
+    against_full: bool = False
+    """Compare with every plane, at the same positions; always through the decode lane."""
+
+
+class Arm(msgspec.Struct, frozen=True, tag="arm"):
+    """Which widths an arm gives the experts; brings every plane into memory, for the `Score`s that follow.
+    Answered by `Progress`..., then `ArmWidths`, or `Failed`.
+    """
+
+    request_id: int
+    arm: ArmName
+    bits: float = 0.0
+    """Planes per expert weight on average; `fp16` needs none."""
+    cache_dir: str = ""
+    """A calibration is looked for in its folder `calibration`."""
 
 
 class Calibrate(msgspec.Struct, frozen=True, tag="calibrate"):
@@ -379,6 +399,28 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
     token_ids: list[int]
     logprobs: list[float]
     top1: list[int]
+    full_logprobs: list[float] = []
+    """With every plane; like all that follow only where `Score.against_full` is set."""
+    kl: list[float] = []
+    """Kullback-Leibler divergence of these predictions from those with every plane, in nats."""
+    full_top1: list[int] = []
+    """The likeliest ids with every plane."""
+
+
+class ArmWidths(msgspec.Struct, frozen=True, tag="arm_widths"):
+    """For `Score.widths`, and what they take."""
+
+    request_id: int
+    widths: bytes
+    average_bits: float
+    """Planes per expert weight, or 16."""
+    expert_bytes: int
+    """Scales and planes of all experts at these widths, without the padding of pages."""
+    full_bytes: int
+    """The same with every plane."""
+    fp16_bytes: int
+    """All expert weights in 16 bits."""
+    notices: list[str] = []
 
 
 class Calibrated(msgspec.Struct, frozen=True, tag="calibrated"):
@@ -403,7 +445,19 @@ class Counted(msgspec.Struct, frozen=True, tag="counted"):
 
 
 Command = (
-    Load | Generate | Cancel | Score | Calibrate | Count | CountChat | Clear | Watch | Pin | Evict | Shutdown
+    Load
+    | Generate
+    | Cancel
+    | Score
+    | Calibrate
+    | Arm
+    | Count
+    | CountChat
+    | Clear
+    | Watch
+    | Pin
+    | Evict
+    | Shutdown
 )
 Event = (
     Progress
@@ -418,6 +472,7 @@ Event = (
     | Finished
     | Scored
     | Calibrated
+    | ArmWidths
     | Counted
     | Made
 )

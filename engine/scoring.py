@@ -6,20 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
+from ebbtide.engine.against_full import against_full
+from ebbtide.engine.at_widths import committed_for_now, hold_all, parse_widths, table_of, use_widths
 from ebbtide.engine.errors import UsageError
+from ebbtide.engine.log_probabilities import log_softmax
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.prefill_chunks import chunk_end
 from ebbtide.engine.room import LOGIT_ROWS
 from ebbtide.engine.runtime import Runtime
 
 F32 = NDArray[np.float32]
-
-
-def log_softmax(logits: F32) -> NDArray[np.float64]:
-    """Natural log-probabilities, f64[M, vocabulary], of logits f32[M, vocabulary]."""
-    wide = logits.astype(np.float64)
-    wide -= wide.max(axis=-1, keepdims=True)
-    return np.asarray(wide - np.log(np.exp(wide).sum(axis=-1, keepdims=True)))
 
 
 def teacher_forced(
@@ -58,6 +54,20 @@ def score(runtime: Runtime, command: m.Score, cancelled: Callable[[], bool]) -> 
     ids = ids[: min(command.max_tokens or runtime.ctx, runtime.ctx)]
     if len(ids) < 2:
         raise UsageError("the text is too short to be scored", hint="Give at least two tokens of text.")
+    if not command.widths and not command.against_full:
+        return _alone(runtime, command, ids, cancelled)
+    table = table_of(runtime)
+    widths = parse_widths(table, command.widths) if command.widths else table.committed.copy()
+    if command.against_full:
+        return against_full(runtime, command, ids, widths, cancelled)
+    hold_all(runtime, len(ids))
+    with committed_for_now(runtime):
+        use_widths(runtime, widths)
+        return _alone(runtime, command, ids, cancelled)
+
+
+def _alone(runtime: Runtime, command: m.Score, ids: list[int], cancelled: Callable[[], bool]) -> m.Scored:
+    """With the widths that are committed."""
     logprobs: list[float] = []
     top1: list[int] = []
 

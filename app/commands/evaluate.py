@@ -1,135 +1,149 @@
-"""`ebbtide eval`: perplexity over a text."""
+"""`ebbtide eval`: perplexity over a text, of the model as it is or of an arm to compare with."""
 
 import json
-import math
 from pathlib import Path
+from typing import cast
 
 import click
 
 from ebbtide.app.commands.loading import open_session, prepare_load
-from ebbtide.app.console import ProgressPrinter, tell
+from ebbtide.app.console import ProgressPrinter, note, tell
 from ebbtide.app.context import AppContext
-from ebbtide.app.options import EngineFlags, bench_options, model_argument, refuse
+from ebbtide.app.eval.finding import find_again, finding_lines, finding_object
+from ebbtide.app.eval.held_out import held_out_passages
+from ebbtide.app.eval.passages import read_text, split_passages
+from ebbtide.app.eval.report import as_lines, as_object
+from ebbtide.app.eval.summary import summary_of
+from ebbtide.app.options import EngineFlags, Numbers, bench_options, model_argument, refuse
 from ebbtide.app.session import Session
 from ebbtide.engine.errors import UsageError
-from ebbtide.engine.messages import Generate, Memory, Scored
+from ebbtide.engine.messages import Arm, ArmName, ArmWidths, Generate, Memory, Scored
 
-CHUNK_CHARS = 2048
-"""About 500 to 700 tokens of English or code: each chunk is scored from a fresh start."""
+TOKENS = 8192
+"""Of the text that every machine has."""
+PAGED = "paged"
+"""The model as it runs; with --bits, an arm."""
 
 
 @click.command("eval", short_help="Perplexity of a model over a text.")
 @model_argument
-@click.option("--text", "text_file", required=True, type=click.Path(path_type=Path), help="UTF-8.")
 @click.option(
-    "--arm", type=click.Choice(["fp16", "uniform", "static", "dp", "paged"]), default="paged", hidden=True
+    "--text",
+    "text_file",
+    type=click.Path(path_type=Path),
+    help="UTF-8; left out, held-out code and documentation of Python's standard library.",
 )
-@click.option("--bits", hidden=True)
+@click.option(
+    "--tokens",
+    type=click.IntRange(1),
+    metavar="N",
+    show_default=f"all of the text; {TOKENS} without --text",
+    help="Score so many.",
+)
+@click.option(
+    "--arm",
+    type=click.Choice(["fp16", "uniform", "static", "dp", PAGED]),
+    default=PAGED,
+    help="How the experts' widths are chosen: uniform, static (with --bits), or fp16.",
+)
+@click.option("--bits", type=Numbers(0), metavar="X", help="Planes per expert weight on average, 5.5 too.")
 @click.option("--without", hidden=True)
-@click.option("--task", type=click.Choice(["perplexity", "retrieval"]), default="perplexity", hidden=True)
+@click.option(
+    "--task",
+    type=click.Choice(["perplexity", "retrieval"]),
+    default="perplexity",
+    show_default=True,
+    help="retrieval: find a passage again in a long text.",
+)
 @click.option("--json", "as_json", is_flag=True)
 @bench_options
 @click.pass_obj
 def evaluate(
     context: AppContext,
     model: str | None,
-    text_file: Path,
+    text_file: Path | None,
+    tokens: int | None,
     arm: str,
-    bits: str | None,
+    bits: float | None,
     without: str | None,
     task: str,
     as_json: bool,
     flags: EngineFlags,
 ) -> None:
-    """Perplexity over a text, in chunks that are scored independently."""
-    refuse("--arm", arm, {"paged"})
-    refuse("--bits", bits, {None})
+    """Perplexity over a text, in passages that are scored independently, or how often one is found again.
+
+    With an arm, all planes have to fit into memory; the text is computed at the arm's widths, as answers are,
+    and compared with every plane at the same positions.
+    """
+    _check(arm, bits, without)
+    if task == "retrieval" and tokens is not None:
+        raise UsageError("--tokens is for --task perplexity.", hint="Leave --tokens out.")
+    passages = held_out_passages() if text_file is None else split_passages(read_text(text_file))
+    most = tokens or (TOKENS if text_file is None else None)
+    load = prepare_load(context, model, flags)
+    with open_session(context, load) as (session, _):
+        at = None
+        if arm != PAGED:
+            at = _choose(session, Arm(0, cast(ArmName, arm), bits or 0.0, load.cache_dir))
+        finding = None
+        if task == "retrieval":
+            with ProgressPrinter() as progress:
+                finding = find_again(session, passages, at, progress.update)
+            scores = finding.scores
+        else:
+            scores = _score_all(session, passages, most, at)
+        where = at or _memory_now(session)
+    if not any(scored.logprobs for scored in scores):
+        raise UsageError("the text is too short to score", hint="Give at least a few words.")
+    found = summary_of(scores)
+    if as_json:
+        print(json.dumps(as_object(arm, found, where) | finding_object(finding)))
+    else:
+        tell("\n".join([*finding_lines(finding), *as_lines(arm, found, where)]))
+
+
+def _check(arm: str, bits: float | None, without: str | None) -> None:
+    """Raise UsageError for flags that do not go together, or not yet."""
     refuse("--without", without, {None})
-    refuse("--task", task, {"perplexity"})
-    chunks = split_chunks(read_text(text_file))
-    with open_session(context, prepare_load(context, model, flags)) as (session, _):
-        scores = _score_all(session, chunks)
-        memory = _memory_now(session)
-    losses = [-value for scored in scores for value in scored.logprobs]
-    if not losses:
-        raise UsageError(f"{text_file} is too short to score", hint="Give at least a few words.")
-    report(perplexity(losses), len(losses), memory, as_json)
-
-
-def read_text(path: Path) -> str:
-    """The file's text. Raises UsageError when it cannot be read."""
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    refuse("--arm", arm, {"fp16", "uniform", "static", PAGED})
+    if arm == PAGED and bits is not None:
         raise UsageError(
-            f"{path} cannot be read: {error}", hint="Give a UTF-8 text file with --text."
-        ) from error
+            f"--arm {PAGED} with --bits is not available yet in this version",
+            hint="Give --arm uniform or --arm static, or leave --bits out.",
+        )
+    if arm == "fp16" and bits is not None:
+        raise UsageError("--bits says nothing about --arm fp16, which has 16.", hint="Leave --bits out.")
+    if arm in ("uniform", "static") and bits is None:
+        raise UsageError(
+            f"--arm {arm} needs --bits, the planes per expert weight.", hint="Give --bits 5, for example."
+        )
 
 
-def split_chunks(text: str, size: int = CHUNK_CHARS) -> list[str]:
-    """Pieces of about `size` characters, cut after a line or a word where there is one; nothing is lost."""
-    pieces: list[str] = []
-    start = 0
-    while start < len(text):
-        end = min(start + size, len(text))
-        if end < len(text):
-            cut = max(text.rfind("\n", start, end), text.rfind(" ", start, end))
-            end = cut + 1 if cut > start else end
-        pieces.append(text[start:end])
-        start = end
-    return _without_scraps([piece for piece in pieces if piece.strip()], size // 8)
-
-
-def _without_scraps(pieces: list[str], least: int) -> list[str]:
-    """A short last piece goes to the one before it: a single token cannot be scored."""
-    if len(pieces) > 1 and len(pieces[-1]) < least:
-        return [*pieces[:-2], pieces[-2] + pieces[-1]]
-    return pieces
-
-
-def _score_all(session: Session, chunks: list[str]) -> list[Scored]:
-    scores: list[Scored] = []
-    done, total = 0, sum(map(len, chunks))
+def _choose(session: Session, wish: Arm) -> ArmWidths:
     with ProgressPrinter() as progress:
-        for chunk in chunks:
-            progress.update("scoring", done, total)
-            scores.append(session.score(chunk))
-            done += len(chunk)
+        at = session.arm(wish, progress.update)
+    for notice in at.notices:
+        note(notice)
+    return at
+
+
+def _score_all(session: Session, passages: list[str], most: int | None, at: ArmWidths | None) -> list[Scored]:
+    """At most `most` tokens of the passages, in order; an arm's compared with every plane."""
+    scores: list[Scored] = []
+    done, total = 0, sum(map(len, passages))
+    widths = at.widths if at is not None else b""
+    with ProgressPrinter() as progress:
+        for passage in passages:
+            scored = sum(len(scored.logprobs) for scored in scores)
+            if most is not None and scored >= most:
+                break
+            progress.update("scoring", *((done, total) if most is None else (scored, most)))
+            left = 0 if most is None else most - scored + 1
+            scores.append(session.score(passage, max_tokens=left, widths=widths, against_full=at is not None))
+            done += len(passage)
     return scores
 
 
 def _memory_now(session: Session) -> Memory:
     """The ledger after the scoring; an answer of one token brings it."""
     return session.generate(Generate(session.next_request_id(), text="\n", max_tokens=1)).memory
-
-
-def perplexity(losses: list[float]) -> float:
-    """exp of the mean negative natural log-probability."""
-    return math.exp(math.fsum(losses) / len(losses))
-
-
-def average_bits(memory: Memory) -> float | None:
-    """Mean width over the expert blocks that are in memory; None for a model without any."""
-    blocks = {int(width): count for width, count in memory.width_histogram.items() if int(width) > 0}
-    total = sum(blocks.values())
-    return sum(width * count for width, count in blocks.items()) / total if total else None
-
-
-def report(value: float, tokens: int, memory: Memory, as_json: bool) -> None:
-    """`agreement` and `kl` compare with another arm; this version has only one, so they are null."""
-    if as_json:
-        print(
-            json.dumps(
-                {
-                    "perplexity": value,
-                    "agreement": None,
-                    "kl": None,
-                    "average_bits": average_bits(memory),
-                    "expert_bytes": memory.expert_bytes,
-                    "tokens": tokens,
-                    "arm": "paged",
-                }
-            )
-        )
-    else:
-        tell(f"perplexity {value:.4f} over {tokens:,} tokens")

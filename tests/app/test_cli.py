@@ -114,7 +114,7 @@ def test_a_word_like_nothing_gets_the_usual_hint(cli: Cli) -> None:
         ["run", "--nonsense"],
         ["run", "a", "b"],
         ["bench", "--prefill", "1,zero"],
-        ["eval"],
+        ["eval", "--bits", "five"],
     ],
 )
 def test_wrong_usage_is_2(cli: Cli, arguments: list[str]) -> None:
@@ -159,7 +159,7 @@ def test_flags_of_later_versions_are_refused_by_name(cli: Cli, model: str, flags
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_no_flag_that_is_refused(cli: Cli, command: str) -> None:
     shown = cli(command, "--help").out.split()
-    refused = "--quality --kv --miss --resize --record --arm --bits --task"
+    refused = "--quality --kv --miss --resize --record --without"
     assert shown and not set(refused.split()) & set(shown)
     assert ("--width" in shown) == (command == "bench")
 

@@ -1,19 +1,15 @@
 """`bench`, `eval`, `show`, `doctor`: promised fields, and arithmetic that can be checked by hand."""
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ebbtide.app import machine
 from ebbtide.app.bench_text import words_of
 from ebbtide.app.commands.bench import spread
 from ebbtide.app.commands.doctor import card_rows, kernels_words, machine_lines, outlook
-from ebbtide.app.commands.evaluate import average_bits, perplexity, split_chunks
 from ebbtide.app.machine import describe_machine, existing_parent
 from ebbtide.app.model_facts import ModelFacts
 from ebbtide.engine import threads
@@ -22,7 +18,6 @@ from ebbtide.engine.errors import FitError
 from ebbtide.engine.memory.budget import Budget
 from ebbtide.engine.memory.observed import Observed
 from ebbtide.engine.memory.plan import Needs, make_plan
-from ebbtide.engine.messages import Memory
 from ebbtide.engine.processors import Processors
 from ebbtide.engine.sizes import GIB, MIB
 from ebbtide.kernels.dispatch import chosen_isa
@@ -193,41 +188,6 @@ def test_bench_prompts_differ_from_their_first_word_on() -> None:
 
 def test_spread() -> None:
     assert spread([3.0, 1.0, 2.0]) == {"median": 2.0, "min": 1.0, "max": 3.0, "runs": 3}
-
-
-def test_eval_json(cli: Cli, model: str, tmp_path: Path) -> None:
-    text = tmp_path / "text"
-    text.write_text("one two three four")
-    result = json.loads(cli("eval", model, "--text", str(text), "--json").out)
-    fields = ["perplexity", "agreement", "kl", "average_bits", "expert_bytes", "tokens", "arm"]
-    assert list(result) == fields
-    assert result["perplexity"] == pytest.approx(math.exp(2.0)) and result["tokens"] == 4
-    assert result["average_bits"] == 8.0
-
-
-@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
-def test_eval_of_what_is_no_text(cli: Cli, model: str, tmp_path: Path, content: bytes | None) -> None:
-    text = tmp_path / "text"
-    if content is not None:
-        text.write_bytes(content)
-    assert cli("eval", model, "--text", str(text)).code == 2
-
-
-@given(st.text(st.characters(codec="utf-8"), max_size=300), st.integers(4, 50))
-def test_chunks_lose_nothing_but_white_space(text: str, size: int) -> None:
-    pieces = split_chunks(text, size)
-    assert "".join("".join(pieces).split()) == "".join(text.split())
-    assert all(piece.strip() for piece in pieces)
-    assert all(len(piece) <= 2 * size for piece in pieces)
-
-
-def test_perplexity_of_a_coin() -> None:
-    assert perplexity([math.log(2)] * 7) == pytest.approx(2.0)
-
-
-def test_average_bits_counts_what_is_in_memory() -> None:
-    assert average_bits(Memory(width_histogram={"0": 9, "4": 1, "8": 3})) == 7.0
-    assert average_bits(Memory()) is None
 
 
 def facts(**changes: object) -> ModelFacts:

@@ -18,6 +18,8 @@ import msgspec
 
 from ebbtide.engine.lifeline import die_with_parent
 from ebbtide.engine.messages import (
+    Arm,
+    ArmWidths,
     Cancel,
     Command,
     Count,
@@ -203,6 +205,8 @@ class FakeEngine:
                     self.generate(request)
                 case Score() as request:
                     self.score(request)
+                case Arm() as wish:
+                    self.arm(wish)
                 case Watch() as watch if watch.every_s > 0:
                     self.emit(residency(self.script, self.pinned))
                     self.emit(machine())
@@ -350,8 +354,24 @@ class FakeEngine:
         self.emit(residency(self.script, self.pinned))
 
     def score(self, request: Score) -> None:
+        """A token a word; compared with every plane, half of its losses are the width's."""
         count = len(split_words(request.text))
-        self.emit(Scored(request.request_id, list(range(count)), [-2.0] * count, [0] * count))
+        count = min(count, request.max_tokens - 1) if request.max_tokens else count
+        ids, zeros = list(range(count)), [0] * count
+        if not request.against_full:
+            self.emit(Scored(request.request_id, ids, [-2.0] * count, zeros))
+            return
+        compared = [-1.0] * count, [0.5] * count, [int(at % 4 == 0) for at in ids]
+        self.emit(Scored(request.request_id, ids, [-2.0] * count, zeros, *compared))
+
+    def arm(self, wish: Arm) -> None:
+        """Two blocks."""
+        if self.script.request_failure:
+            self.emit(failure(wish.request_id, self.script.request_failure))
+            return
+        self.emit(
+            ArmWidths(wish.request_id, b"\x05\x06", wish.bits or 16.0, 50, 80, 160, ["Only an estimate"])
+        )
 
 
 def failure(request_id: int, parts: list[str]) -> Failed:

@@ -1,0 +1,1 @@
+"""What `ebbtide eval` measures, and on which texts."""

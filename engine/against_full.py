@@ -1,0 +1,112 @@
+"""A text at two widths of the experts at once: as many planes as there are, and those of an arm.
+
+Both runs are teacher-forced through the decode lane's kernels, each with keys and values of its own. They go
+in step, some tokens at a time, and what is compared never lies around: of a piece, the full run's last rows
+are kept, f32[PIECE_TOKENS, D], and scores of all words are made of them a few rows at a time.
+
+A piece is a chunk, not single tokens: a row has the same bits in both, at all widths (`forward.py`).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.engine import messages as m
+from ebbtide.engine.at_widths import U8, committed_for_now, every_plane, hold_all, table_of, use_widths
+from ebbtide.engine.errors import UsageError
+from ebbtide.engine.log_probabilities import log_softmax
+from ebbtide.engine.memory.kv import KvSequence
+from ebbtide.engine.memory.provenance import Lane
+from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.room import LOGIT_ROWS
+from ebbtide.engine.runtime import Runtime
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+PIECE_TOKENS = 128
+"""Twice as many are computed 1.1 times as fast."""
+ROWS = LOGIT_ROWS // 2
+"""Of each run, whose logits share one buffer."""
+
+
+class Compared(NamedTuple):
+    """One list entry a position that has a next token."""
+
+    logprobs: list[float]
+    top1: list[int]
+    full_logprobs: list[float]
+    kl: list[float]
+    full_top1: list[int]
+
+
+def scratch_bytes(spec: ModelSpec) -> int:
+    """What it needs beside the plan's memory: kept rows, and four arrays f64[ROWS, vocabulary]."""
+    return 4 * PIECE_TOKENS * spec.d_model + 4 * 8 * ROWS * spec.vocab
+
+
+def against_full(
+    runtime: Runtime, command: m.Score, ids: list[int], widths: U8, cancelled: Callable[[], bool]
+) -> m.Scored:
+    """Score `ids` at `widths` u8[layers, 2, experts] and with every plane. Raises what `hold_all` does, and
+    UsageError on a card; what was committed is committed again afterwards.
+    """
+    if runtime.room.card() is not None:
+        raise UsageError(
+            "Widths are compared on the processor only in this version.", hint="Give --device cpu."
+        )
+    hold_all(runtime, len(ids), sequences=2, scratch_bytes=scratch_bytes(runtime.spec))
+    full, found = every_plane(table_of(runtime)), Compared([], [], [], [], [])
+    kept = np.zeros((PIECE_TOKENS, runtime.spec.d_model), np.float32)
+    sequences: list[KvSequence] = []
+    try:
+        with committed_for_now(runtime):
+            sequences += [runtime.pool.new_sequence(), runtime.pool.new_sequence()]
+            for start in range(0, len(ids), PIECE_TOKENS):
+                part = np.asarray(ids[start : start + PIECE_TOKENS], np.int32)
+                use_widths(runtime, full)
+                kept[: part.size] = _rows(runtime, part, start, sequences[0], cancelled)
+                use_widths(runtime, widths)
+                rows = _rows(runtime, part, start, sequences[1], cancelled)
+                targets = ids[start + 1 : start + 1 + part.size]
+                _compare(runtime, kept, rows, targets, found)
+                runtime.check_ledger()
+    finally:
+        for sequence in sequences:
+            runtime.pool.release(sequence)
+    return m.Scored(command.request_id, ids[1:], *found)
+
+
+def _rows(
+    runtime: Runtime, part: NDArray[np.int32], start: int, sequence: KvSequence, cancelled: Callable[[], bool]
+) -> F32:
+    runtime.pool.extend(sequence, part.size, runtime.fast.provenance(Lane.DECODE))
+    return runtime.forward.hidden(part, start, runtime.kv_view(sequence), cancelled)
+
+
+def _compare(runtime: Runtime, full: F32, arm: F32, targets: list[int], found: Compared) -> None:
+    for at in range(0, len(targets), ROWS):
+        some = np.asarray(targets[at : at + ROWS])
+        here, every = runtime.logits[: some.size], np.arange(some.size)
+        there = runtime.logits[ROWS : ROWS + some.size]
+        runtime.forward.logits(full[at : at + some.size], here)
+        runtime.forward.logits(arm[at : at + some.size], there)
+        expected, measured = log_softmax(here), log_softmax(there)
+        found.logprobs.extend(measured[every, some].tolist())
+        found.full_logprobs.extend(expected[every, some].tolist())
+        found.top1.extend(there.argmax(axis=1).tolist())
+        found.full_top1.extend(here.argmax(axis=1).tolist())
+        found.kl.extend(divergence(expected, measured).tolist())
+
+
+def divergence(expected: F64, measured: F64) -> F64:
+    """KL(expected || measured) in nats, f64[M], of natural log-probabilities f64[M, V]; `measured` is
+    overwritten.
+    """
+    np.subtract(expected, measured, out=measured)
+    measured *= np.exp(expected)
+    # Rounding may leave a little less than nothing where both are nearly the same.
+    nats: F64 = np.maximum(measured.sum(axis=1), 0.0)
+    return nats
