@@ -5,7 +5,6 @@ file in sixteen, told by its name alone.
 """
 
 import ast
-import hashlib
 import sysconfig
 import warnings
 from collections.abc import Iterator
@@ -14,20 +13,9 @@ from pathlib import Path
 
 from ebbtide.app.eval.passages import in_turns
 from ebbtide.engine.errors import UsageError
+from ebbtide.engine.precision.library_text import LEAST_CHARS, is_held_out, name_hash
 
-ONE_IN = 16
 SKIPPED = {"test", "tests", "idle_test", "site-packages", "encodings", "pydoc_data", "turtledemo"}
-LEAST_CHARS = 1000
-"""Shorter files are mostly licence and imports."""
-
-
-def is_held_out(name: str) -> bool:
-    """About one name in sixteen, by its hash alone; `stdlib/heapq.py`, `topics/return`."""
-    return _number(name) % ONE_IN == 0
-
-
-def _number(name: str) -> int:
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
 def held_out_passages() -> list[str]:
@@ -36,7 +24,7 @@ def held_out_passages() -> list[str]:
     Prose is documentation, and the docstrings of modules whose code is not taken. Raises UsageError where
     Python came without either.
     """
-    files = sorted(_sources(), key=lambda file: _number(file[0]))
+    files = sorted(_sources(), key=lambda file: name_hash(file[0]))
     code = [text for _, text in files[::2]]
     prose = [*_topics(), *filter(None, (_docstrings(text) for _, text in files[1::2]))]
     pairs = zip_longest(in_turns(code), in_turns(prose))

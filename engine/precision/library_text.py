@@ -16,8 +16,12 @@ LEAST_CHARS = 1000
 
 def is_held_out(name: str) -> bool:
     """True for about one name in 16, such as `stdlib/ast.py` or `topics/lambda`."""
-    first = hashlib.sha256(name.encode()).digest()[:8]
-    return int.from_bytes(first, "big") % HELD_OUT_ONE_IN == 0
+    return name_hash(name) % HELD_OUT_ONE_IN == 0
+
+
+def name_hash(name: str) -> int:
+    """A number of 64 bits that is the same everywhere."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
 
 
 def library_texts(*, held_out: bool) -> tuple[list[str], list[str]]:

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.app.eval import held_out
-from ebbtide.app.eval.held_out import held_out_passages, is_held_out
+from ebbtide.app.eval.held_out import held_out_passages
 from ebbtide.app.eval.passages import PASSAGE_CHARS, in_turns, split_passages
+from ebbtide.engine.precision.library_text import is_held_out
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=300), st.integers(4, 50))
