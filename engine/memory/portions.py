@@ -1,4 +1,4 @@
-"""What of an expert's block is kept in fast memory when all experts are used at one width."""
+"""What of an expert's block is kept in fast memory at a width."""
 
 from typing import NamedTuple
 
@@ -16,6 +16,9 @@ class Portion(NamedTuple):
     pages: int
 
 
+NOTHING = Portion(0, 0, -1, 0)
+
+
 def portion_of(layout: BlockLayout, width: int = 0) -> Portion:
     """The top `width` planes of a block; all of them for 0, and where the block has no more.
 
@@ -25,3 +28,8 @@ def portion_of(layout: BlockLayout, width: int = 0) -> Portion:
     used = min(width or layout.planes, layout.planes)
     last = max(0, used - layout.floor_planes)
     return Portion(used, layout.floor_planes + last, last, layout.pages_at_width(used))
+
+
+def portions_of(layout: BlockLayout) -> tuple[Portion, ...]:
+    """The portion at each width from 0 (nothing) to all planes."""
+    return NOTHING, *(portion_of(layout, width) for width in range(1, layout.planes + 1))

@@ -71,7 +71,7 @@ class CardSystem:
         self.card, self.source, self.faults = card, FakeSource(), list[str]()
         self.arena = Arena(PAGE, FLOOR_PAGES + extra_pages, slab_bytes=8 * PAGE, memory=card)
         table = WeightPageTable(layouts(), EXPERTS, self.arena.pages, width)
-        largest = max(portion.pages for portions in table.portions for portion in portions)
+        largest = max(portion.pages for pair in layouts() for portion in pair.portions(width))
         self.ring = StagingRing(card, slot_bytes_for(largest, PAGE), slots)
         mover = UploadMover(self.source, self.ring, card)
         self.pager = Pager(self.arena, table, mover, capacity_pages=self.arena.total_pages)

@@ -1,0 +1,111 @@
+"""Random work on a small memory system whose widths change meanwhile, against a shadow of what is committed."""
+
+import random
+from typing import Any
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
+
+from ebbtide.engine.errors import FitError
+from ebbtide.engine.memory.arena import Tenant
+from ebbtide.engine.memory.change import Change, ChangeState
+from tests.helpers.elastic import MOST, U8, HeldMover, even
+from tests.helpers.memory_fakes import FakeSource, System, make_system
+from tests.memory.test_stateful import MemoryMachine
+
+
+def some_widths(seed: int, least: int, most: int) -> U8:
+    """A width for each block, about half of them at one end."""
+    chooser = random.Random(seed)
+    widths = even(8)
+    for at, planes in np.ndenumerate(widths.copy()):
+        low, high = min(least, int(planes)), min(most, int(planes))
+        widths[at] = chooser.choice([low, high, chooser.randint(low, high)])
+    return widths
+
+
+class WidthMachine(MemoryMachine):
+    """`widths` = the vector that has to be in force, `epoch` = how often it changed."""
+
+    def build(self, pages: int, **options: Any) -> System:
+        source = FakeSource()
+        self.mover = HeldMover(source)
+        system = make_system(pages, source=source, mover=self.mover, **options)
+        self.widths, self.epoch = system.pager._table.committed.copy(), 0
+        self.changes: list[Change] = []
+        return system
+
+    def commit(self, widths: U8) -> None:
+        if not np.array_equal(self.widths, widths):
+            self.widths, self.epoch = widths.copy(), self.epoch + 1
+
+    @rule(
+        seed=st.integers(0, 1 << 20),
+        least=st.integers(1, 8),
+        span=st.integers(0, 7),
+        whole=st.booleans(),
+        keep=st.booleans(),
+    )
+    def change_widths(self, seed: int, least: int, span: int, whole: bool, keep: bool) -> None:
+        widths, pager = some_widths(seed, least, min(least + span, 8)), self.system.pager
+        begin = pager.begin_widths if whole else pager.set_widths
+        last = pager.change
+        try:
+            change = begin(widths, keep=keep)
+        except FitError:
+            assert pager.change is last
+            return
+        if not whole:
+            self.commit(np.minimum(widths, self.widths))
+        if change.state is ChangeState.COMMITTED:
+            self.commit(widths)
+        assert last is None or not last.is_open
+        self.changes.append(change)
+
+    @rule(blocks=st.integers(0, 40))
+    def read(self, blocks: int) -> None:
+        """Some of what is missing arrives, or a bad block is met."""
+        if self.mover.trickles:
+            self.mover.work(blocks)
+
+    @rule()
+    def advance(self) -> None:
+        before = self.system.pager.change
+        over = self.system.pager.advance()
+        if over is not None:
+            assert over is self.changes[-1] and not over.is_open
+            assert (over.error is not None) == (over.state is ChangeState.FAILED)
+            if over is before and over.state is ChangeState.COMMITTED:
+                self.commit(over.widths)
+
+    @rule()
+    def bring_to_an_end(self) -> None:
+        """Nothing that happened before keeps a change from ending."""
+        self.system.source.broken = set()
+        for _ in range(40):
+            self.mover.work(1000)
+            self.advance()
+        assert self.system.pager.change is None
+
+    @rule()
+    def cancel(self) -> None:
+        if self.changes:
+            self.changes[-1].cancel()
+
+    @invariant()
+    def widths_are_as_committed(self) -> None:
+        if hasattr(self, "system"):
+            table, pager = self.system.pager._table, self.system.pager
+            assert (table.committed == self.widths).all() and table.epoch == self.epoch
+            assert table.is_exact == (self.widths == MOST).all()
+            here = table.available > 0
+            assert (table.available >= self.widths)[here].all()
+            owned = self.system.arena.owned_pages(Tenant.EXPERTS)
+            assert owned + self.system.arena.owned_pages(Tenant.KV) <= self.system.arena.total_pages
+            assert pager.floor_pages <= pager.capacity_pages
+
+
+WidthMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
+TestWidthMachine = WidthMachine.TestCase
