@@ -82,9 +82,7 @@ class Change:
     @property
     def pages_to_read(self) -> int:
         """Pages that are still missing, those under way included."""
-        if not self.is_open:
-            return 0
-        return sum(block.pages for found in self._lacking() for block in self._blocks(*found))
+        return self._parts.table.lacking_pages if self.is_open else 0
 
     # --- steps --------------------------------------------------------------------------------------------
 
@@ -155,8 +153,7 @@ class Change:
 
     def _lacking(self) -> list[tuple[int, int]]:
         """(layer, expert) of residents that have fewer planes than are wished for."""
-        table = self._parts.table
-        lacking = ((table.available > 0) & (table.available < table.desired)).any(axis=1)
+        lacking = self._parts.table.is_lacking.any(axis=1)
         return [(layer, expert) for layer, expert in np.argwhere(lacking).tolist()]
 
     def _blocks(self, layer: int, expert: int) -> list[Missing]:

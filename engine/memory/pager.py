@@ -222,5 +222,4 @@ class Pager(Streams):
         assert (self._arena.states(mapped) == PageState.LIVE).all(), "a mapped page is not LIVE"
         is_changing = not np.array_equal(self._table.desired, self._table.committed)
         assert self.change is not None or not (is_changing or staged), "a change is over, but not its reads"
-        for state in self._layers:
-            state.check_integrity()
+        self._residents.check_integrity()

@@ -137,6 +137,15 @@ class Residents:
                 return
             self.given[state.index] += 1
 
+    def check_integrity(self) -> None:
+        """Raise AssertionError unless sizes, quotas and pins are sound at the widths as they are."""
+        sizes = self._table.pages_of(self._table.reach)
+        assert sizes.tolist() == [state.sizes for state in self.layers], "sizes are out of date"
+        quotas = sum(state.quota.pages for state in self.layers)
+        assert self.floor_pages <= quotas <= self.capacity_pages, "quotas are not the capacity's"
+        for state in self.layers:
+            state.check_integrity()
+
 
 def _floor(sizes: I64) -> int:
     """Room for one expert in each layer, whichever."""

@@ -177,6 +177,20 @@ class WeightPageTable:
         if portions != self.portions(layer, expert):
             self.has_surplus = True  # what was wished for when its read began is not wished for any more
 
+    @property
+    def is_lacking(self) -> NDArray[np.bool_]:
+        """Whether a block is here with fewer planes than are wished for, bool[layers, 2, experts]."""
+        return (self.available > 0) & (self.available < self.desired)
+
+    @property
+    def lacking_pages(self) -> int:
+        """Pages that those blocks lack."""
+        has, wanted = (
+            np.take_along_axis(self._pages_at, widths.astype(np.int64), axis=2)
+            for widths in (self.available, self.desired)
+        )
+        return int((wanted - has)[self.is_lacking].sum())
+
     def missing(self, layer: int, kind: int, expert: int) -> tuple[Portion, Portion] | None:
         """(what a block that is here has, what it needs for d); None when that is no more."""
         available = int(self.available[layer, kind, expert])
