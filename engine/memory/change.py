@@ -151,10 +151,11 @@ class Change:
 
     # --- what to read next --------------------------------------------------------------------------------
 
-    def _lacking(self) -> list[tuple[int, int]]:
-        """(layer, expert) of residents that have fewer planes than are wished for."""
-        lacking = self._parts.table.is_lacking.any(axis=1)
-        return [(layer, expert) for layer, expert in np.argwhere(lacking).tolist()]
+    def _lacking(self) -> list[list[int]]:
+        """[layer, expert] of residents with fewer planes than are wished for, as many as a batch takes."""
+        lacking = np.argwhere(self._parts.table.is_lacking.any(axis=1))
+        found: list[list[int]] = lacking[:BATCH_EXPERTS].tolist()
+        return found
 
     def _blocks(self, layer: int, expert: int) -> list[Missing]:
         """What is missing of an expert."""
@@ -181,16 +182,15 @@ class Change:
         """
         residents = self._parts.residents
         chosen: list[Missing] = []
-        pages = experts = 0
-        for layer, expert in self._lacking():
-            state = residents.layers[layer]
-            residents.narrow(state)
-            if not state.resident[expert]:
-                continue
-            blocks = self._blocks(layer, expert)
-            chosen += blocks
-            pages += sum(block.pages for block in blocks)
-            experts += 1
-            if experts == BATCH_EXPERTS or pages * self._parts.arena.page_bytes >= BATCH_BYTES:
-                break
+        pages = 0
+        while not chosen and (lacking := self._lacking()):
+            for layer, expert in lacking:
+                state = residents.layers[layer]
+                residents.narrow(state)
+                if state.resident[expert]:
+                    blocks = self._blocks(layer, expert)
+                    chosen += blocks
+                    pages += sum(block.pages for block in blocks)
+                if pages * self._parts.arena.page_bytes >= BATCH_BYTES:
+                    break
         return chosen

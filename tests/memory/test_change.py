@@ -183,6 +183,15 @@ def test_who_comes_while_a_change_is_open_is_read_wide_enough_for_it(low: tuple[
     assert change.state is ChangeState.COMMITTED
 
 
+def test_a_read_that_began_before_a_change_does_not_miss_it() -> None:
+    system, _ = build(ALL, width=3)
+    system.pager.guess(1, ids(2))
+    system.pager.set_widths(even(8)).finish()
+    run(system, 1, 2)
+    assert pages_of(system, 1, 2) == [layout.page_count for layout in layouts()[1]]
+    system.close()
+
+
 def test_who_leaves_while_a_change_is_open_takes_its_pages_along(low: tuple[System, Late]) -> None:
     system, source = low
     source.behind.clear()
@@ -354,6 +363,21 @@ def test_another_change_takes_over_and_uses_what_is_there(
     assert (system.pager._table.available == even(4)).all() and system.pager._table.epoch == 1
     blocks = [(layer, expert, kind) for layer, expert, kind, _, _ in source.extents]
     assert all(blocks.count((0, expert, "gate_up")) == 1 for expert in range(4)), "nothing is read twice"
+
+
+def test_a_change_that_took_over_is_cancelled_to_where_the_first_began(
+    low: tuple[System, Late], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ebbtide.engine.memory.change.BATCH_EXPERTS", 4)
+    system, _ = low
+    before = picture(system)
+    for width in (8, 5):
+        change = system.pager.set_widths(even(width))
+        wait_until(lambda change=change: change.is_ready, "reads")  # type: ignore[misc]
+        assert system.pager.advance() is None
+    change.cancel()
+    assert picture(system) == before and not system.pager._table.has_surplus
+    system.check()
 
 
 def test_what_was_kept_before_outlives_a_cancelled_change(low: tuple[System, Late]) -> None:
