@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ebbtide.engine.memory.mover import Mover
 from ebbtide.engine.memory.reads import BlockRead
 from ebbtide.engine.memory.slow import ExpertSource, Kind
+from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.memory.trickle import Trickle
 from tests.helpers.memory_fakes import EXPERTS, LAYERS, FakeSource, System, layouts
 from tests.helpers.waiting import PATIENCE_S
@@ -28,9 +29,8 @@ def pages_of(system: System, layer: int, expert: int) -> list[int]:
     return [int((block.page_table[expert] >= 0).sum()) for block in blocks]
 
 
-def picture(system: System) -> list[object]:
+def picture(table: WeightPageTable) -> list[object]:
     """All that a change may change: d, q, a, epoch, page tables."""
-    table = system.pager._table
     widths = table.snapshot()
     pages = [block.page_table.tolist() for pair in table.blocks for block in pair]
     arrays = (widths.desired, widths.committed, widths.available)
@@ -76,5 +76,5 @@ class HeldMover(Mover):
     def work(self, blocks: int) -> None:
         """Read so many blocks, or all there are."""
         for _ in range(blocks):
-            if not any(trickle.read_one() for trickle in self.trickles[-1:]):
+            if not any(trickle.read_one() for trickle in self.trickles):
                 return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from ebbtide.engine.errors import FitError, ModelError, UsageError
+from ebbtide.engine.errors import FitError, ModelError
 from ebbtide.engine.memory.arena import PageState, Tenant
 from ebbtide.engine.memory.change import ChangeState
 from ebbtide.engine.memory.provenance import Lane, Provenance
@@ -115,7 +115,7 @@ def test_raising_reads_just_the_missing_extents_and_commits_when_all_is_there(
     low: tuple[System, Late],
 ) -> None:
     system, source = low
-    before = picture(system)
+    before = picture(system.pager._table)
     source.behind.clear()
     change = system.pager.set_widths(even(8))
     assert change.is_open and change.pages_to_read == ALL - EXPERTS * sum(
@@ -126,7 +126,7 @@ def test_raising_reads_just_the_missing_extents_and_commits_when_all_is_there(
         run(system, layer, *range(EXPERTS))
     table = system.pager._table
     assert set(system.pager.down(1).widths) == {3} and not table.is_exact
-    assert picture(system)[1] == before[1] and table.epoch == 0
+    assert picture(system.pager._table)[1] == before[1] and table.epoch == 0
     source.behind.set()
     settle(system)
     assert change.state is ChangeState.COMMITTED and table.is_exact and table.epoch == 1
@@ -267,10 +267,10 @@ def test_a_mixed_vector_may_be_one_transaction(low: tuple[System, Late]) -> None
     system, source = low
     widths = even(3)
     widths[0], widths[1, 1] = np.minimum(widths[0], 2), 7
-    before = picture(system)
+    before = picture(system.pager._table)
     source.behind.clear()
     change = system.pager.begin_widths(widths)
-    assert system.pager.advance() is None and picture(system)[1:] == before[1:]
+    assert system.pager.advance() is None and picture(system.pager._table)[1:] == before[1:]
     source.behind.set()
     change.finish()
     assert system.pager.advance() is change
@@ -307,14 +307,14 @@ def test_a_cancelled_change_changes_nothing(
     if whole:
         widths[2, :, 0] = 2
         widths[2, :, 1] = 3
-    before, owned = picture(system), system.arena.owned_pages(Tenant.EXPERTS)
+    before, owned = picture(system.pager._table), system.arena.owned_pages(Tenant.EXPERTS)
     change = system.pager.begin_widths(widths) if whole else system.pager.set_widths(widths)
     for _ in range(steps):
         wait_until(lambda: change.is_ready, "reads")
         assert system.pager.advance() is None
     assert change.is_open
     change.cancel()
-    assert change.state is ChangeState.CANCELLED and picture(system) == before
+    assert change.state is ChangeState.CANCELLED and picture(system.pager._table) == before
     assert system.arena.owned_pages(Tenant.EXPERTS) == owned and not system.arena.pages_in_flight
     system.check()
     assert system.pager.advance() is change
@@ -332,13 +332,13 @@ def test_a_read_that_fails_leaves_the_old_state_and_is_told(
     monkeypatch.setattr("ebbtide.engine.memory.change.BATCH_EXPERTS", 2)
     system, source = low
     source.broken_behind = {(1, 3) if first_is_good else (0, 0)}
-    before = picture(system)
+    before = picture(system.pager._table)
     change = system.pager.set_widths(even(8))
     settle(system)
     assert change.state is ChangeState.FAILED and isinstance(change.error, ModelError)
     assert "the disk says no" in str(change.error) and change.error.hint
     assert (change.bytes_read > 0) == first_is_good
-    assert picture(system) == before
+    assert picture(system.pager._table) == before
     with pytest.raises(ModelError, match="the disk says no"):
         change.finish()
     source.broken_behind.clear()
@@ -370,26 +370,26 @@ def test_a_change_that_took_over_is_cancelled_to_where_the_first_began(
 ) -> None:
     monkeypatch.setattr("ebbtide.engine.memory.change.BATCH_EXPERTS", 4)
     system, _ = low
-    before = picture(system)
+    before = picture(system.pager._table)
     for width in (8, 5):
         change = system.pager.set_widths(even(width))
         wait_until(lambda change=change: change.is_ready, "reads")  # type: ignore[misc]
         assert system.pager.advance() is None
     change.cancel()
-    assert picture(system) == before and not system.pager._table.has_surplus
+    assert picture(system.pager._table) == before and not system.pager._table.has_surplus
     system.check()
 
 
 def test_what_was_kept_before_outlives_a_cancelled_change(low: tuple[System, Late]) -> None:
     system, source = low
     system.pager.set_widths(even(2), keep=True)
-    before = picture(system)
+    before = picture(system.pager._table)
     source.behind.clear()
     change = system.pager.set_widths(even(8))
     source.behind.set()
     wait_until(lambda: change.is_ready, "reads")
     change.cancel()
-    assert picture(system) == before
+    assert picture(system.pager._table) == before
     system.check()
 
 
@@ -439,13 +439,13 @@ def test_a_smaller_capacity_ends_a_change_that_would_not_fit(low: tuple[System, 
 def test_widths_that_leave_no_room_for_one_expert_of_each_layer_are_refused() -> None:
     system, _ = build(FLOOR_PAGES, width=3)
     system.pager.set_capacity(FLOOR_PAGES - 1)
-    before = picture(system)
+    before = picture(system.pager._table)
     for begin in (system.pager.set_widths, system.pager.begin_widths):
         widths = even(8)
         widths[0, 0, 0] = 2
         with pytest.raises(FitError, match="One expert of each layer takes"):
             begin(widths)
-    assert picture(system) == before
+    assert picture(system.pager._table) == before
     widths = even(8)
     widths[0] = 2
     system.pager.set_widths(widths)
@@ -496,15 +496,18 @@ def test_reads_for_a_token_do_not_wait_for_a_change(low: tuple[System, Late]) ->
     system.check()
 
 
-def test_no_widths_change_on_a_card() -> None:
-    system, _ = build(ALL)
-
-    def refuse(reads: object) -> None:
-        raise UsageError("Widths cannot change while a model is on a card in this version.", hint="x")
-
-    system.pager._elastic._parts.mover.trickle = refuse  # type: ignore[method-assign, assignment]
-    before = picture(system)
-    with pytest.raises(UsageError, match="on a card"):
-        system.pager.set_widths(even(3))
-    assert picture(system) == before
+def test_lower_widths_leave_a_conversation_more_and_raising_waits_until_it_is_over() -> None:
+    system, _ = build(FLOOR_PAGES + 2 * LAYERS)
+    limit, sequence = system.tenancy.kv_limit_pages, system.pool.new_sequence()
+    system.pager.set_widths(even(2))
+    assert system.tenancy.kv_limit_pages >= limit + LAYERS
+    system.pool.extend(sequence, 3 * KV.tokens, Provenance(Lane.DECODE))
+    with pytest.raises(FitError, match="One expert of each layer takes"):
+        system.pager.set_widths(even(8))
+    for layer in range(LAYERS):
+        run(system, layer, *range(EXPERTS))
+    system.pool.release(sequence)
+    system.pager.set_widths(even(8)).finish()
+    assert system.pager._table.is_exact and system.tenancy.kv_limit_pages == limit
+    system.check()
     system.close()

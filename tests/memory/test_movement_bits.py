@@ -45,9 +45,9 @@ def vectors(pager: Pager) -> list[U8]:
     return [*some, most.astype(np.uint8)]
 
 
-def decode(model: Path, move: Move, budget: str = "100%") -> list[F32]:
+def decode(model: Path, move: Move, budget: str = "100%", pack: str = "yes") -> list[F32]:
     """Logits of each token, with `move` at the safe points before it; memory is checked there too."""
-    runtime = Runtime.load(load(model, budget=budget), lambda *_: None)
+    runtime = Runtime.load(load(model, budget=budget, pack=pack), lambda *_: None)
     pager = runtime.pager
     assert pager is not None
     found = []
@@ -136,6 +136,11 @@ def with_detours(pager: Pager, position: int, script: list[U8]) -> None:
 def test_the_same_committed_vectors_give_the_same_bits(model: Path, move: Move, budget: str) -> None:
     expected = decode(model, whole)
     assert all(np.array_equal(a, b) for a, b in zip(expected, decode(model, move, budget), strict=True))
+
+
+def test_planes_that_are_converted_from_the_model_file_are_the_same(model: Path) -> None:
+    plain = decode(model, all_resident, pack="plain")
+    assert all(np.array_equal(a, b) for a, b in zip(decode(model, whole), plain, strict=True))
 
 
 def test_other_vectors_give_other_bits(model: Path) -> None:

@@ -67,8 +67,7 @@ class WidthMachine(MemoryMachine):
     @rule(blocks=st.integers(0, 40))
     def read(self, blocks: int) -> None:
         """Some of what is missing arrives, or a bad block is met."""
-        if self.mover.trickles:
-            self.mover.work(blocks)
+        self.mover.work(blocks)
 
     @rule()
     def advance(self) -> None:

@@ -15,7 +15,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(harm: str) -> None:
     system = make_system(FLOOR_PAGES * EXPERTS, width=3)
     run(system, 1, 2)
     table, widths = system.pager._table, even(3)
-    before = picture(system)
+    before = picture(system.pager._table)
     if harm == "0":
         widths[0, 0, 0] = 0
     elif harm == "too wide":
@@ -28,7 +28,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(harm: str) -> None:
         widths[0, 0, 0], widths[1, 1, 2] = 2, 4
     with pytest.raises(ValueError, match=r"width|planes"):
         table.commit(widths)
-    assert picture(system) == before
+    assert picture(system.pager._table) == before
     system.check()
     system.close()
 
