@@ -7,13 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbtide.engine.memory.arena import I32, join_pages
-from ebbtide.engine.memory.portions import Portion, portion_of, portions_of
+from ebbtide.engine.memory.portions import I64, U8, Portion, Portions, portion_of
 from ebbtide.engine.memory.slow import KINDS
 from ebbtide.kernels.layout import MAX_PLANES, BlockLayout
 from ebbtide.kernels.ops import BlockTable, Pages
 
-I64 = NDArray[np.int64]
-U8 = NDArray[np.uint8]
 ABSENT = -1
 
 
@@ -60,10 +58,9 @@ class WeightPageTable:
 
     def __init__(self, layouts: Sequence[LayerLayouts], experts: int, pages: Pages, width: int = 0) -> None:
         self.layouts, self.experts, self.epoch = tuple(layouts), experts, 0
-        self.most = np.array([[[layout.planes] for layout in pair] for pair in self.layouts], np.uint8)
+        self._portions = Portions(self.layouts)
+        self.most = self._portions.most
         """Planes of the blocks, u8[layers, 2, 1]."""
-        self._portions = tuple(tuple(portions_of(layout) for layout in pair) for pair in self.layouts)
-        self._pages_at, self._planes_at = self._steps()
         shape = (len(self.layouts), len(KINDS), experts)
         self.committed = np.zeros(shape, np.uint8)
         self.committed[:] = np.minimum(self.most, width or MAX_PLANES)
@@ -82,17 +79,6 @@ class WeightPageTable:
         # Bytearrays, because the pager's hit test reads single entries from Python.
         self.resident = tuple(bytearray(experts) for _ in self.layouts)
 
-    def _steps(self) -> tuple[I64, U8]:
-        """Pages, and planes in them, at each width: [layers, 2, MAX_PLANES + 1]."""
-        shape = (len(self.layouts), len(KINDS), MAX_PLANES + 1)
-        pages, planes = np.zeros(shape, np.int64), np.zeros(shape, np.uint8)
-        for layer, pair in enumerate(self._portions):
-            for kind, portions in enumerate(pair):
-                for width in range(MAX_PLANES + 1):
-                    portion = portions[min(width, len(portions) - 1)]
-                    pages[layer, kind, width], planes[layer, kind, width] = portion.pages, portion.planes
-        return pages, planes
-
     def _block_table(self, layer: int, kind: int, layout: BlockLayout, pages: Pages) -> BlockTable:
         table = np.full((self.experts, layout.page_count), ABSENT, np.int32)
         return BlockTable(layout, pages, table, self.committed[layer, kind])
@@ -110,26 +96,14 @@ class WeightPageTable:
 
     def pages_of(self, widths: U8) -> I64:
         """Pages of each expert, both blocks, at `widths`: i64[layers, experts]."""
-        pages: I64 = np.take_along_axis(self._pages_at, widths.astype(np.int64), axis=2).sum(axis=1)
+        pages: I64 = self._portions.pages(widths).sum(axis=1)
         return pages
-
-    def planes_of(self, widths: U8) -> U8:
-        """Planes that the pages of each block hold at `widths`: more than these below the floor."""
-        planes: U8 = np.take_along_axis(self._planes_at, widths.astype(np.int64), axis=2)
-        return planes
 
     def portions(self, layer: int, expert: int) -> tuple[Portion, Portion]:
         """What is read of an absent expert now."""
-        gate_up, down = (
-            max(q, d)
-            for q, d in zip(
-                self.committed[layer, :, expert].tolist(),
-                self.desired[layer, :, expert].tolist(),
-                strict=True,
-            )
-        )
-        first, second = self._portions[layer]
-        return first[gate_up], second[down]
+        q, d = self.committed[layer, :, expert].tolist(), self.desired[layer, :, expert].tolist()
+        gate_up, down = (self._portions.at(layer, kind, max(q[kind], d[kind])) for kind in range(len(KINDS)))
+        return gate_up, down
 
     def check_widths(self, widths: U8) -> None:
         """Raise ValueError unless these are widths that every block can have."""
@@ -185,18 +159,16 @@ class WeightPageTable:
     @property
     def lacking_pages(self) -> int:
         """Pages that those blocks lack."""
-        has, wanted = (
-            np.take_along_axis(self._pages_at, widths.astype(np.int64), axis=2)
-            for widths in (self.available, self.desired)
-        )
-        return int((wanted - has)[self.is_lacking].sum())
+        lacking = self._portions.pages(self.desired) - self._portions.pages(self.available)
+        return int(lacking[self.is_lacking].sum())
 
     def missing(self, layer: int, kind: int, expert: int) -> tuple[Portion, Portion] | None:
         """(what a block that is here has, what it needs for d); None when that is no more."""
         available = int(self.available[layer, kind, expert])
         desired = int(self.desired[layer, kind, expert])
-        portions = self._portions[layer][kind]
-        return (portions[available], portions[desired]) if available < desired else None
+        if available >= desired:
+            return None
+        return self._portions.at(layer, kind, available), self._portions.at(layer, kind, desired)
 
     def extend(self, layer: int, kind: int, expert: int, pages: I32, portion: Portion) -> None:
         """Publish further pages of a block that is here: with them it has `portion`."""
@@ -219,7 +191,7 @@ class WeightPageTable:
         """Take out the planes of resident blocks above q and d (and above `least`, if it is given); their
         pages, which the caller must release.
         """
-        kept = self.planes_of(self.reach)
+        kept = self._portions.planes(self.reach)
         self.has_surplus = False
         if least is not None:
             self.has_surplus = bool((np.minimum(self.available, least) > kept).any())
@@ -237,7 +209,7 @@ class WeightPageTable:
     def _cut(self, layer: int, kind: int, experts: I64, planes: U8) -> I32:
         """Take the pages out of the rows of `experts` that are not needed for so many planes."""
         table = self.blocks[layer][kind].page_table
-        rows, needed = table[experts], self._pages_at[layer, kind, planes][:, None]
+        rows, needed = table[experts], self._portions.pages_in(layer, kind, planes)[:, None]
         gone = (np.arange(rows.shape[1]) >= needed) & (rows != ABSENT)
         pages: I32 = rows[gone]
         rows[gone] = ABSENT
@@ -275,7 +247,7 @@ class WeightPageTable:
         assert len(np.unique(pages)) == len(pages), "a page belongs to two blocks"
         assert (self.committed > 0).all() and (self.desired > 0).all(), "a width is 0"
         assert self.is_exact == self._is_whole(), "what is exact is not known"
-        is_over = (self.available > self.planes_of(self.reach)).any()
+        is_over = (self.available > self._portions.planes(self.reach)).any()
         assert self.has_surplus or not is_over, "planes are kept that nobody asked for"
         for layer, pair in enumerate(self.blocks):
             here = np.frombuffer(self.resident[layer], np.uint8) != 0
@@ -284,7 +256,7 @@ class WeightPageTable:
                 available = self.available[layer, kind]
                 assert ((available >= block.widths) == here).all(), f"layer {layer}: resident but a < q"
                 has_page = block.page_table != ABSENT
-                needed = self._pages_at[layer, kind, available]
+                needed = self._portions.pages_in(layer, kind, available)
                 wanted = np.arange(has_page.shape[1]) < needed[:, None]
                 assert (has_page == wanted).all(), f"layer {layer}: pages"
                 held += int(needed.sum())
