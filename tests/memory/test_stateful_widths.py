@@ -12,7 +12,7 @@ from ebbtide.engine.errors import FitError
 from ebbtide.engine.memory.arena import Tenant
 from ebbtide.engine.memory.change import Change, ChangeState
 from tests.helpers.elastic import MOST, U8, HeldMover, even
-from tests.helpers.memory_fakes import FakeSource, System, make_system
+from tests.helpers.memory_fakes import EXPERTS, LAYERS, FakeSource, System, make_system, run_event
 from tests.memory.test_stateful import MemoryMachine
 
 
@@ -33,6 +33,7 @@ class WidthMachine(MemoryMachine):
         source = FakeSource()
         self.mover = HeldMover(source)
         system = make_system(pages, source=source, mover=self.mover, **options)
+        system.pager.warm()
         self.widths, self.epoch = system.pager._table.committed.copy(), 0
         self.changes: list[Change] = []
         return system
@@ -79,6 +80,27 @@ class WidthMachine(MemoryMachine):
             if over is before and over.state is ChangeState.COMMITTED:
                 self.commit(over.widths)
 
+    @rule(seed=st.integers(0, 1 << 20), least=st.integers(1, 8))
+    def tokens_go_on(self, seed: int, least: int) -> None:
+        """A change, and what may happen until it is over: reads, tokens that miss, experts that leave."""
+        chooser, pager = random.Random(seed), self.system.pager
+        self.system.source.broken = set()
+        self.change_widths(seed, least, 8 - least, chooser.random() < 0.5, False)
+        for _ in range(12):
+            layer, expert = chooser.randrange(LAYERS), chooser.randrange(EXPERTS)
+            deed = chooser.randrange(4)
+            if deed == 0:
+                self.mover.work(chooser.randint(1, 20))
+            elif deed == 1:
+                self.advance()
+            elif deed == 2:
+                run_event(self.system, layer, expert, (expert + 1) % EXPERTS)
+            elif not pager.pins()[layer, expert] and pager.gate_up(layer).page_table[expert, 0] >= 0:
+                pager.evict(layer, expert)
+            self.system.check()
+            self.widths_are_as_committed()
+            self.experts_are_intact()
+
     def run_out(self) -> None:
         for _ in range(40):
             self.mover.work(1000)
@@ -118,5 +140,5 @@ class WidthMachine(MemoryMachine):
             assert pager.floor_pages == floor <= pager.capacity_pages
 
 
-WidthMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
+WidthMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestWidthMachine = WidthMachine.TestCase
