@@ -4,13 +4,16 @@ from collections.abc import Sequence
 
 from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.memory.arena import I32, Arena, PageState, Tenant, join_pages
-from ebbtide.engine.memory.mover import BlockRead, Moves
+from ebbtide.engine.memory.mover import Moves
+from ebbtide.engine.memory.portions import Portion
+from ebbtide.engine.memory.reads import BlockRead
 from ebbtide.engine.memory.slow import KINDS
 from ebbtide.engine.memory.tables import WeightPageTable
 
 
 class Fill:
-    """Starts reading `experts` (not resident) at once; `finish` publishes all of them or none.
+    """Starts reading `experts` (not resident) at once, as many planes of each as the table wants of it now;
+    `finish` publishes all of them or none.
 
     Raises OutOfPagesError, before anything is read, when the arena lacks the pages.
     """
@@ -20,12 +23,16 @@ class Fill:
     ) -> None:
         self._arena, self._table = arena, table
         self.layer, self.experts = layer, tuple(experts)
-        each = table.pages_per_expert[layer]
-        pages = arena.allocate(each * len(self.experts), Tenant.EXPERTS)
-        self._pages = [pages[i * each : (i + 1) * each] for i in range(len(self.experts))]
+        self._portions = [table.portions(layer, expert) for expert in self.experts]
+        sizes = [first.pages + second.pages for first, second in self._portions]
+        pages = arena.allocate(sum(sizes), Tenant.EXPERTS)
+        self._pages: list[I32] = []
         reads: list[BlockRead] = []
-        for expert, own in zip(self.experts, self._pages, strict=True):
-            reads.extend(self._reads_of(expert, own))
+        start = 0
+        for expert, portions, size in zip(self.experts, self._portions, sizes, strict=True):
+            self._pages.append(pages[start : start + size])
+            reads.extend(self._reads_of(expert, portions, self._pages[-1]))
+            start += size
         try:
             self._flight = mover.start(reads)
         except BaseException:
@@ -33,9 +40,8 @@ class Fill:
             raise
         self._open = True
 
-    def _reads_of(self, expert: int, pages: I32) -> list[BlockRead]:
+    def _reads_of(self, expert: int, portions: tuple[Portion, Portion], pages: I32) -> list[BlockRead]:
         targets = [(address, self._arena.page_bytes) for address in self._arena.addresses(pages)]
-        portions = self._table.portions[self.layer]
         split = portions[0].pages
         return [
             BlockRead(self.layer, expert, kind, portion.last_extent, own)
@@ -58,8 +64,8 @@ class Fill:
             self._arena.release(pages, Tenant.EXPERTS)
             raise
         self._arena.set_state(pages, PageState.READY)
-        for expert, own in zip(self.experts, self._pages, strict=True):
-            self._table.attach(self.layer, expert, own)
+        for expert, own, portions in zip(self.experts, self._pages, self._portions, strict=True):
+            self._table.attach(self.layer, expert, own, portions)
         self._arena.set_state(pages, PageState.LIVE)
         return read
 

@@ -51,6 +51,6 @@ class Ledger:
             transient_bytes=self._plan.transient_bytes,
             free_bytes=self._plan.budget_bytes - self.used_bytes - self._arena.lost_pages * size,
             expert_hit_rate=pager.hit_rate if pager else 1.0,
-            bytes_paged_in=pager.bytes_paged_in if pager else 0,
+            bytes_paged_in=pager.bytes_paged_in + pager.bytes_raised if pager else 0,
             width_histogram=pager.width_histogram() if pager else {},
         )

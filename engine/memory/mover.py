@@ -4,23 +4,15 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from ebbtide.engine.errors import EbbtideError, ModelError
-from ebbtide.engine.memory.slow import ExpertSource, Kind
+from ebbtide.engine.errors import EbbtideError
+from ebbtide.engine.memory.reads import BlockRead, read_block
+from ebbtide.engine.memory.slow import ExpertSource
+from ebbtide.engine.memory.trickle import Trickle
 
 READERS = 3
 """Random reads of expert size reach the disk's rate with 2-4 threads; more gain nothing."""
-
-
-class BlockRead(NamedTuple):
-    """One block to read, from its first extent to `last_extent`, into (address, bytes) targets."""
-
-    layer: int
-    expert: int
-    kind: Kind
-    last_extent: int
-    targets: list[tuple[int, int]]
 
 
 class Transfer(Protocol):
@@ -42,22 +34,16 @@ class Moves(Protocol):
         """Begin all; returns at once."""
         ...
 
+    def trickle(self, reads: Sequence[BlockRead]) -> Trickle:
+        """Begin to read one block after another beside all that `start` begins; returns at once.
+
+        Raises UsageError where that is not built: widths cannot be raised there.
+        """
+        ...
+
     def close(self) -> None:
         """Wait for running reads and end all threads."""
         ...
-
-
-def read_block(source: ExpertSource, read: BlockRead, targets: Sequence[tuple[int, int]]) -> int:
-    """Read one block into (address, bytes) targets; bytes read. Whatever fails is an EbbtideError."""
-    try:
-        return source.read_expert(read.layer, read.expert, read.kind, 0, read.last_extent, targets)
-    except EbbtideError:
-        raise
-    except Exception as error:
-        raise ModelError(
-            f"Reading expert {read.expert} of layer {read.layer} ({read.kind}) failed: {error}.",
-            hint="Check that the model file is still there and its disk works, then load it again.",
-        ) from error
 
 
 class Flight:
@@ -105,6 +91,7 @@ class Mover:
     def __init__(self, source: ExpertSource, *, readers: int = READERS) -> None:
         self._source, self._readers = source, readers
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="ebbtide-reader")
+        self._behind = ThreadPoolExecutor(1, thread_name_prefix="ebbtide-mover")
 
     def start(self, reads: Sequence[BlockRead]) -> Flight:
         """Begin all reads; returns at once. The first failure ends the flight early."""
@@ -112,6 +99,13 @@ class Mover:
         flight.start(self._pool, self._readers)
         return flight
 
+    def trickle(self, reads: Sequence[BlockRead]) -> Trickle:
+        """See `Moves.trickle`."""
+        trickle = Trickle(self._source, reads)
+        self._behind.submit(trickle.run)
+        return trickle
+
     def close(self) -> None:
         """Wait for running reads and end the threads."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, self._behind):
+            pool.shutdown(wait=True, cancel_futures=True)

@@ -1,21 +1,40 @@
-"""How many experts each layer may keep: the split of the experts' pages among layers."""
+"""How much each layer may keep: the split of the experts' pages among layers."""
 
-from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+I64 = NDArray[np.int64]
 
 
-def even_quotas(capacity_pages: int, pages_per_expert: Sequence[int], experts: int) -> list[int]:
-    """Experts per layer, as even as `capacity_pages` allows; what is left over goes to the first layers.
+class Quota(NamedTuple):
+    """Of one layer."""
 
-    Each layer gets at least one expert (the floor) and at most `experts`. Raises ValueError below the floor.
+    slots: int
+    """Experts that fit, whichever they are."""
+    pages: int
+    """What those of them fill that need most."""
+
+
+def even_quotas(capacity_pages: int, sizes: I64) -> list[Quota]:
+    """A quota for each layer, as even in experts as `capacity_pages` allows; what is left over goes to the
+    first layers.
+
+    `sizes` i64[layers, experts]: pages of each expert. A layer gets room for at least one expert (the floor)
+    and at most for all; of n slots, room for its n largest. Raises ValueError below the floor.
     """
-    whole = sum(pages_per_expert)
-    if capacity_pages < whole:
-        raise ValueError(f"{capacity_pages} pages are fewer than one expert per layer ({whole})")
-    each = min(experts, capacity_pages // whole) if whole else experts
-    slots = [each] * len(pages_per_expert)
-    left = capacity_pages - each * whole
-    for layer, pages in enumerate(pages_per_expert):
-        if slots[layer] < experts and pages <= left:
-            slots[layer] += 1
-            left -= pages
-    return slots
+    falling = -np.sort(-sizes, axis=1)
+    filled = falling.cumsum(axis=1)
+    whole = filled.sum(axis=0)
+    if capacity_pages < whole[0]:
+        raise ValueError(f"{capacity_pages} pages are fewer than one expert per layer ({whole[0]})")
+    slots = int(np.searchsorted(whole, capacity_pages, side="right"))
+    quotas = [Quota(slots, int(pages)) for pages in filled[:, slots - 1]]
+    left = capacity_pages - int(whole[slots - 1])
+    for layer in range(len(quotas) if slots < sizes.shape[1] else 0):
+        more = int(falling[layer, slots])
+        if more <= left:
+            quotas[layer] = Quota(slots + 1, quotas[layer].pages + more)
+            left -= more
+    return quotas

@@ -16,8 +16,11 @@ from typing import NamedTuple
 
 from ebbtide.engine.device.lanes import Lanes
 from ebbtide.engine.device.staging import Slot, StagingRing
-from ebbtide.engine.memory.mover import READERS, BlockRead, read_block
+from ebbtide.engine.errors import UsageError
+from ebbtide.engine.memory.mover import READERS
+from ebbtide.engine.memory.reads import BlockRead, read_block
 from ebbtide.engine.memory.slow import ExpertSource
+from ebbtide.engine.memory.trickle import Trickle
 
 ADDRESS_BYTES = 8
 
@@ -131,6 +134,15 @@ class UploadMover:
         transfer = UploadTransfer(self._source, self._ring, self._lanes, reads)
         transfer.start(self._pool, self._readers)
         return transfer
+
+    def trickle(self, reads: Sequence[BlockRead]) -> Trickle:
+        """See `Moves.trickle`: not built. A second transfer beside the first would need slots of its own, and
+        `HostTier` gives blocks from their first extent on.
+        """
+        raise UsageError(
+            "Widths cannot change while a model is on a card in this version.",
+            hint="Load it with the width that you want, or give --device cpu.",
+        )
 
     def close(self) -> None:
         """See `Moves.close`."""

@@ -61,6 +61,9 @@ class FakeSource:
         self.reads: list[tuple[int, int, Kind]] = []
         self.last_extents: set[tuple[int, Kind, int]] = set()
         """(layer, kind, last extent) of all that was read."""
+        self.extents: list[tuple[int, int, Kind, int, int]] = []
+        """(layer, expert, kind, first extent, last extent) of what was read whole, in order."""
+        self._layouts = layouts()
         self.gate = threading.Event()
         self.gate.set()
         self._lock = threading.Lock()
@@ -80,8 +83,9 @@ class FakeSource:
             self.last_extents.add((layer, kind, last_extent))
         if (layer, expert) in self.broken and kind == "down":
             raise OSError("the disk says no")
-        assert first_extent == 0
-        for page, (address, nbytes) in enumerate(targets):
+        self.extents.append((layer, expert, kind, first_extent, last_extent))
+        start = getattr(self._layouts[layer], kind).extent(first_extent)[0] // PAGE
+        for page, (address, nbytes) in enumerate(targets, start):
             words = (ctypes.c_uint32 * (nbytes // 4)).from_address(address)
             np.ctypeslib.as_array(words)[:] = pattern(layer, expert, kind, page)
         return sum(nbytes for _, nbytes in targets)
@@ -101,11 +105,15 @@ def read_block(arena: Arena, block: BlockTable, expert: int) -> list[set[int]]:
 
 
 def is_intact(arena: Arena, pager: Pager, layer: int, expert: int) -> bool:
-    """Whether both blocks of a resident expert hold their pattern, in just the pages of their width."""
+    """Whether both blocks of a resident expert hold their pattern, in the pages of their width at least.
+
+    That they have just the pages of their available width is `check_integrity`'s to say.
+    """
     for kind, block in zip(KINDS, (pager.gate_up(layer), pager.down(layer)), strict=True):
         found = read_block(arena, block, expert)
         needed = block.layout.pages_at_width(int(block.widths[expert]))
-        if found != [{pattern(layer, expert, kind, page)} for page in range(needed)]:
+        intact = [{pattern(layer, expert, kind, page)} for page in range(len(found))]
+        if len(found) < needed or found != intact:
             return False
     return True
 
@@ -164,12 +172,14 @@ def make_system(
     source: FakeSource | None = None,
     memory: SlabMemory | None = None,
     width: int = 0,
+    mover: Mover | None = None,
 ) -> System:
-    """A pager and a KV pool of `LAYERS` layers over `pages` pages in slabs of 8."""
+    """A pager and a KV pool of `LAYERS` layers over `pages` pages in slabs of 8. `mover` is over `source`."""
     source = source or FakeSource()
     arena = Arena(PAGE, pages, slab_bytes=8 * PAGE, memory=memory)
     table = WeightPageTable(layouts(), EXPERTS, arena.pages, width)
-    pager = Pager(arena, table, Mover(source), capacity_pages=pages, policy=policy, prefetch=prefetch)
+    moves = mover or Mover(source)
+    pager = Pager(arena, table, moves, capacity_pages=pages, policy=policy, prefetch=prefetch)
     tenancy = Tenancy(arena, pager, reserve_pages=reserve, retain_prefixes=retain_prefixes)
     pool = KvPool(arena, tenancy, KV, layers=LAYERS, max_tokens=max_tokens)
     return System(arena, source, pager, tenancy, pool, PrefixCache(pool, tenancy))

@@ -50,6 +50,17 @@ def test_freed_pages_come_back_at_their_end() -> None:
     arena.check_integrity()
 
 
+@pytest.mark.parametrize("twice", [0, 998])
+def test_a_page_that_is_named_twice_among_many_is_found(twice: int) -> None:
+    arena = small(1000)
+    pages = arena.allocate(999, Tenant.EXPERTS)
+    with pytest.raises(ValueError, match="named twice"):
+        arena.release(np.append(pages, pages[twice]), Tenant.EXPERTS)
+    assert arena.owned_pages(Tenant.EXPERTS) == 999
+    arena.release(pages, Tenant.EXPERTS)
+    arena.check_integrity()
+
+
 @pytest.mark.parametrize("pages", [[3], [0, 0], [0, 12]])
 def test_pages_of_others_or_twice_cannot_be_freed(pages: list[int]) -> None:
     arena = small()

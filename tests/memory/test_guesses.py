@@ -16,7 +16,7 @@ SLOTS = 4
 @pytest.fixture
 def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[System]:
     """Four experts fit in each layer, and two may be guessed."""
-    monkeypatch.setattr("ebbtide.engine.memory.pager.MOST_GUESSED", 2)
+    monkeypatch.setattr("ebbtide.engine.memory.streams.MOST_GUESSED", 2)
     system = make_system(FLOOR_PAGES * SLOTS)
     yield system
     system.source.gate.set()

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.policy import POLICIES, Lfru, Lfu, Lru, Policy, make_policy
-from ebbtide.engine.memory.quotas import even_quotas
 
 EVENTS = st.lists(st.sets(st.integers(0, 7), min_size=1, max_size=4), max_size=30)
 
@@ -106,24 +105,3 @@ def test_unknown_policy() -> None:
     with pytest.raises(UsageError) as error:
         make_policy("belady", 4)
     assert "lru" in error.value.hint
-
-
-@given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=12),
-    st.integers(1, 16),
-    st.integers(0, 3000),
-)
-def test_quotas_fit_and_grow_with_capacity(pages: list[int], experts: int, extra: int) -> None:
-    capacity = sum(pages) + extra
-    quotas = even_quotas(capacity, pages, experts)
-    used = sum(quota * size for quota, size in zip(quotas, pages, strict=True))
-    assert used <= capacity
-    assert all(1 <= quota <= experts for quota in quotas)
-    assert max(quotas) - min(quotas) <= 1
-    left = [size for quota, size in zip(quotas, pages, strict=True) if quota == min(quotas) < experts]
-    assert not left or max(quotas) == min(quotas) + 1 or capacity - used < max(left)
-
-
-def test_quotas_below_the_floor() -> None:
-    with pytest.raises(ValueError, match="fewer"):
-        even_quotas(29, [10, 20], 4)

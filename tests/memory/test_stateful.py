@@ -1,6 +1,7 @@
 """Random work on a small memory system against a shadow of what every sequence and expert must contain."""
 
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,16 @@ from ebbtide.engine.memory.arena import OutOfPagesError, Tenant
 from ebbtide.engine.memory.kv import KvSequence
 from ebbtide.engine.memory.policy import POLICIES
 from ebbtide.engine.memory.provenance import Lane, Provenance
-from tests.helpers.memory_fakes import EXPERTS, FLOOR_PAGES, KV, LAYERS, is_intact, make_system, page_view
+from tests.helpers.memory_fakes import (
+    EXPERTS,
+    FLOOR_PAGES,
+    KV,
+    LAYERS,
+    System,
+    is_intact,
+    make_system,
+    page_view,
+)
 
 T = KV.tokens
 MAX_TOKENS = 96
@@ -37,6 +47,9 @@ class MemoryMachine(RuleBasedStateMachine):
         super().__init__()
         self.tokens: dict[KvSequence, list[int]] = {}
 
+    def build(self, pages: int, **options: Any) -> System:
+        return make_system(pages, **options)
+
     @initialize(
         extra=st.integers(0, FLOOR_PAGES * 3),
         retain=st.booleans(),
@@ -46,7 +59,7 @@ class MemoryMachine(RuleBasedStateMachine):
     )
     def start(self, extra: int, retain: bool, policy: str, reserve: int, width: int) -> None:
         pages = FLOOR_PAGES + (reserve + 3) * LAYERS + extra
-        self.system = make_system(
+        self.system = self.build(
             pages,
             policy=policy,
             reserve=reserve * LAYERS,
@@ -198,7 +211,7 @@ class MemoryMachine(RuleBasedStateMachine):
         arena, pager = self.system.arena, self.system.pager
         kv, limit = arena.owned_pages(Tenant.KV), self.system.tenancy.kv_limit_pages
         assert kv <= limit
-        assert FLOOR_PAGES <= pager.capacity_pages <= arena.total_pages - kv
+        assert pager.floor_pages <= pager.capacity_pages <= arena.total_pages - kv
 
     @invariant()
     def contents(self) -> None:

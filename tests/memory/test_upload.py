@@ -12,13 +12,14 @@ from ebbtide.engine.device.card import CudaCard
 from ebbtide.engine.device.driver import CudaDriver, DriverError
 from ebbtide.engine.device.lanes import Lanes, Marker
 from ebbtide.engine.device.staging import Slot, StagingMemory, StagingRing
-from ebbtide.engine.errors import EbbtideError
+from ebbtide.engine.errors import EbbtideError, UsageError
 from ebbtide.engine.memory.arena import Arena, Tenant
 from ebbtide.engine.memory.pager import Pager
 from ebbtide.engine.memory.slabs import SlabMemory
 from ebbtide.engine.memory.slow import KINDS
 from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.memory.upload import UploadMover, slot_bytes_for
+from tests.helpers.elastic import even, picture
 from tests.helpers.fake_cuda import FakeCuda
 from tests.helpers.late_queues import LateQueues
 from tests.helpers.memory_fakes import (
@@ -71,7 +72,7 @@ class CardSystem:
         self.card, self.source, self.faults = card, FakeSource(), list[str]()
         self.arena = Arena(PAGE, FLOOR_PAGES + extra_pages, slab_bytes=8 * PAGE, memory=card)
         table = WeightPageTable(layouts(), EXPERTS, self.arena.pages, width)
-        largest = max(portion.pages for portions in table.portions for portion in portions)
+        largest = max(portion.pages for pair in layouts() for portion in pair.portions(width))
         self.ring = StagingRing(card, slot_bytes_for(largest, PAGE), slots)
         mover = UploadMover(self.source, self.ring, card)
         self.pager = Pager(self.arena, table, mover, capacity_pages=self.arena.total_pages)
@@ -167,6 +168,17 @@ def test_blocks_of_fewer_planes_take_the_same_way_in_smaller_slots(seed: int) ->
     assert system.faults == [] and system.pager.misses > 20
     assert system.pager.bytes_paged_in < system.pager.misses * min(EXPERT_PAGES) * PAGE
     assert system.source.last_extents == {(layer, kind, 0) for layer in range(LAYERS) for kind in KINDS}
+
+
+def test_no_widths_change_on_a_card() -> None:
+    system = CardSystem(SimulatedCard(1), width=3)
+    before = picture(system.pager._table)
+    for change in (system.pager.set_widths, system.pager.begin_widths):
+        for width in (2, 8):
+            with pytest.raises(UsageError, match="while a model is on a card"):
+                change(even(width))
+    assert picture(system.pager._table) == before and system.pager.advance() is None
+    system.pager.close()
 
 
 @pytest.mark.parametrize("seed", SEEDS[:10])

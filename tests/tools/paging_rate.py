@@ -25,8 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ebbtide.app.paths import find_paths
 from ebbtide.engine.memory.anonymous import anonymous
-from ebbtide.engine.memory.mover import READERS, BlockRead, Moves, Transfer
+from ebbtide.engine.memory.mover import READERS, Moves, Transfer
 from ebbtide.engine.memory.pager import Pager
+from ebbtide.engine.memory.reads import BlockRead
+from ebbtide.engine.memory.trickle import Trickle
 from ebbtide.engine.weights.pack_source import PackSource
 from ebbtide.engine.weights.source import KINDS
 from tests.helpers.decoder import Decoder
@@ -50,6 +52,9 @@ class Clocked:
             self._since = time.perf_counter()
         self._open += 1
         return _Clocked(self, self._moves.start(reads))
+
+    def trickle(self, reads: Sequence[BlockRead]) -> Trickle:
+        return self._moves.trickle(reads)
 
     def ended(self) -> None:
         self._open -= 1
