@@ -88,7 +88,8 @@ def hold_all(
 
 def use_widths(runtime: Runtime, widths: U8) -> None:
     """Commit widths whose planes `hold_all` has brought, and keep all pages."""
-    table_of(runtime).commit(widths)
+    assert runtime.pager is not None
+    runtime.pager.set_widths(widths, keep=True).finish()
 
 
 @contextmanager

@@ -223,23 +223,6 @@ class WeightPageTable:
         """Pages of the expert of each layer that needs most, at q."""
         return tuple(self.pages_of(self.committed).max(axis=1).tolist())
 
-    def commit(self, widths: U8) -> None:
-        """Make `widths` u8[layers, 2 (gate_up, down), experts] the committed ones: whole, or not at all.
-
-        At safe points only. Raises ValueError for other shapes, for a block that has not so many planes (or
-        is to have none), and where a resident block lacks planes that would be read.
-        """
-        planes = np.array([[layout.planes for layout in pair] for pair in self.layouts], np.uint8)[:, :, None]
-        if widths.shape != self.committed.shape or widths.dtype != np.uint8:
-            raise ValueError(f"widths {widths.dtype}{widths.shape}, not uint8{self.committed.shape}")
-        if (widths < 1).any() or (widths > planes).any():
-            raise ValueError("a width that its block has not")
-        if ((self.available > 0) & (self.available < widths)).any():
-            raise ValueError("a resident block lacks planes of its new width")
-        self.committed[:] = self.desired[:] = widths
-        self.epoch += 1
-        self.is_exact = bool((widths == planes).all())
-
     def resident_experts(self, layer: int) -> list[int]:
         return [expert for expert, here in enumerate(self.resident[layer]) if here]
 
