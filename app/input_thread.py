@@ -52,7 +52,9 @@ def read_input(terminal: int, parser: PasteParser, over: Alarm, take: Callable[[
             read = os.read(terminal, READ_BYTES)
             if not read:
                 return
-            for message in parser.feed(decode(read)):
+            text = decode(read)
+            # A letter of which only a part has come is no text yet; to the parser that would be the end.
+            for message in parser.feed(text) if text else ():
                 take(message)
         for message in parser.tick():
             take(message)

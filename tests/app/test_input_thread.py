@@ -12,7 +12,7 @@ from textual import events
 from textual.message import Message
 
 from ebbtide.app.paste_parser import PasteParser
-from tests.helpers.waiting import PATIENCE_S
+from tests.helpers.waiting import PATIENCE_S, wait_until
 
 if sys.platform == "win32":
     pytest.skip("no pseudo-terminals", allow_module_level=True)
@@ -76,10 +76,12 @@ def test_an_escape_alone_is_a_key_though_nothing_follows(reader: Reader) -> None
 
 
 def test_letters_cut_in_the_middle_arrive_whole(reader: Reader) -> None:
-    os.write(reader.keyboard, "é".encode()[:1])
-    os.write(reader.keyboard, "é".encode()[1:])
-    message = reader.next()
-    assert isinstance(message, events.Key) and message.character == "é"
+    for _ in range(2):
+        for byte in "é".encode():
+            os.write(reader.keyboard, bytes([byte]))
+            wait_until(lambda: not select.select([reader.terminal], [], [], 0)[0], "the byte is read")
+        message = reader.next()
+        assert isinstance(message, events.Key) and message.character == "é"
 
 
 def test_while_nothing_is_typed_it_waits_for_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
