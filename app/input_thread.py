@@ -44,7 +44,7 @@ def read_input(terminal: int, parser: PasteParser, over: Alarm, take: Callable[[
     """Give what comes from a terminal, a file descriptor, to `take`, until `over`, or until the terminal has
     hung up. Raises OSError where it cannot be read.
     """
-    decode = getincrementaldecoder("utf-8")().decode
+    decode = getincrementaldecoder("utf-8")("replace").decode
     while not over.is_set():
         sources = [terminal, over.fileno()]
         ready, _, _ = select.select(sources, [], [], TICK_S if parser.awaits_more else None)

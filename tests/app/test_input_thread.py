@@ -84,6 +84,13 @@ def test_letters_cut_in_the_middle_arrive_whole(reader: Reader) -> None:
         assert isinstance(message, events.Key) and message.character == "é"
 
 
+def test_bytes_that_are_no_letter_do_not_end_the_reading(reader: Reader) -> None:
+    os.write(reader.keyboard, b"\xff\xc3a")
+    *others, last = [reader.next() for _ in range(3)]
+    assert all(isinstance(other, events.Key) and other.character == "\ufffd" for other in others)
+    assert key_of(last) == "a"
+
+
 def test_while_nothing_is_typed_it_waits_for_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ends of the wait are there: what is typed, and the end of the program."""
     waits = Queue[float | None]()
