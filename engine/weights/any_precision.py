@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ebbtide.engine.weights.codes import F16, F32, U8
 from ebbtide.engine.weights.nested_parts import F64, I64, nested_edges, part_means
-from ebbtide.kernels.layout import GROUP_COLS, MAX_PLANES
+from ebbtide.kernels.layout import GROUP_COLS, MAX_PLANES, TABLE_ZERO, MatrixFormat, ScaleKind
 
 I8 = NDArray[np.int8]
 
@@ -50,6 +50,16 @@ class CodeBook:
     @property
     def planes(self) -> int:
         return len(self.tables)
+
+    @property
+    def format(self) -> MatrixFormat:
+        """Of a matrix with a book of its own."""
+        return MatrixFormat(f"AP{self.planes}", self.planes, TABLE_ZERO, ScaleKind.HALF, own_tables=True)
+
+    def tables_bytes(self) -> U8:
+        """u8[2 * 2^planes] for `MatrixView.tables_offset`."""
+        unused = np.full(2, -TABLE_ZERO, np.int16)
+        return (np.concatenate([unused, *self.tables]) + TABLE_ZERO).astype(np.uint8)
 
     def encode(self, weights: F32, scales: F16) -> U8:
         """Codes u8[N, K] of weights f32[N, K] with scales f16[N, K / 32]."""

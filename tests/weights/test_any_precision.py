@@ -5,11 +5,17 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 
 from ebbtide.engine.errors import ModelError
 from ebbtide.engine.weights.any_precision import CodeBook, code_book
-from ebbtide.engine.weights.codes import F32, to_float
+from ebbtide.engine.weights.codes import F32, Codes, Scales, to_float
+from ebbtide.engine.weights.convert import put_into
 from ebbtide.engine.weights.float_types import encode_g8, group_scales
+from ebbtide.engine.weights.planes import write_rows
+from ebbtide.kernels.layout import MatrixShape, block_layout
+from ebbtide.kernels.ops import contiguous_table
+from ebbtide.kernels.reference.planes import load_view
 
 PLANES = 6
 SHAPES = ("normal", "laplace", "t5")
@@ -91,6 +97,27 @@ def test_nesting_costs_little_against_the_best_codes_of_that_width(shape: str, w
     nested = decibel(found, decoded(made(found), found, width))
     direct = decibel(found, decoded(made(found, width, seed_width=width), found, width))
     assert direct - 0.6 <= nested <= direct + 0.05
+
+
+@pytest.mark.parametrize("planes", [3, 6, 8])
+def test_a_block_with_the_book_s_tables_is_what_the_book_decodes(planes: int) -> None:
+    """Gate and up share a block and not their tables."""
+    parts = [weights(shape, 48, 96) for shape in ("normal", "t5")]
+    books = [made(part, planes) for part in parts]
+    assert not same(*books)
+    shapes = [MatrixShape(48, 96, book.format) for book in books]
+    layout = block_layout(shapes, page_bytes=0, floor_planes=1)
+    block = np.zeros(layout.span_bytes, np.uint8)
+    for part, book, view in zip(parts, books, layout.views, strict=True):
+        scales = group_scales(part)
+        write_rows(put_into(block), view, 0, Codes(book.format, book.encode(part, scales), Scales(scales)))
+        put_into(block)(view.tables_offset, book.tables_bytes())
+    table = contiguous_table(layout, block)
+    for width in range(1, planes + 1):
+        table.widths[0] = width
+        for number, (part, book) in enumerate(zip(parts, books, strict=True)):
+            found = load_view(table, 0, number).dense(torch.float32).numpy()
+            np.testing.assert_array_equal(found, decoded(book, part, width))
 
 
 @pytest.mark.parametrize("width", range(1, PLANES + 1))
