@@ -149,7 +149,7 @@ class CardRoom:
 
 
 def _refuse_tables(source: WeightSource) -> None:
-    names = sorted(form.name for form in source.formats() if form.table)
+    names = sorted(form.name for form in source.formats() if form.table or form.own_tables)
     if names:
         raise FitError(
             f"Weights of type {' and '.join(names)} cannot be computed with on a card yet.",

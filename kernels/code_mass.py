@@ -34,6 +34,8 @@ def code_values(form: MatrixFormat, width: int | None = None) -> F64:
 
     In units of the scale: the middle of the bits that are not there, or the entries of the table.
     """
+    if form.own_tables:
+        raise KernelError(f"{form.name}: what its codes stand for differs from block to block")
     width = form.planes if width is None else width
     if form.table:
         return np.array(form.table_at(width), np.float64)

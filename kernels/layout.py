@@ -13,7 +13,8 @@ Plane 0 holds the most significant bit; the first b planes are the b-bit code v 
 
 A code stands for a weight in one of two ways (a *code book*). Affine: for the number code - zero; bits that
 are not there count as their middle. Table: for entry v of a table of 2^b numbers, one table for each width b;
-the scale is HALF, E8 or S6, and w = scale * table[v].
+the scale is HALF, E8 or S6, and w = scale * table[v]. Tables belong to the format, or each matrix of each
+block has *own tables* before its scales: those of b bits are the 2^b bytes, entry + 128, from byte 2^b on.
 
 Scales ("meta") are strip-major too; one strip's bytes are contiguous (all little-endian):
 
@@ -79,13 +80,19 @@ class MatrixFormat:
     zero: int
     kind: ScaleKind
     table: tuple[int, ...] = ()
+    own_tables: bool = False
+    """Every matrix brings its tables; `zero` is 128 then too."""
 
     def __post_init__(self) -> None:
+        is_plain = self.kind in (ScaleKind.HALF, ScaleKind.E8, ScaleKind.S6)
+        if self.own_tables and not (is_plain and self.zero == TABLE_ZERO and not self.table):
+            raise ValueError(
+                f"{self.name}: own tables need zero {TABLE_ZERO}, plain scales and no other table"
+            )
         if not self.table:
             return
         is_byte = all(-TABLE_ZERO <= entry < TABLE_ZERO for entry in self.table)
         fits = len(self.table) == 1 << self.planes and self.zero == TABLE_ZERO
-        is_plain = self.kind in (ScaleKind.HALF, ScaleKind.E8, ScaleKind.S6)
         if not (is_byte and fits and is_plain and list(self.table) == sorted(self.table)):
             raise ValueError(f"{self.name}: not a table of 2^{self.planes} rising bytes with plain scales")
 
@@ -158,8 +165,18 @@ class MatrixShape:
         return self.cols * _STRIP_META_BYTES_PER_256[self.format.kind] // SUPER_COLS
 
     @property
-    def meta_bytes(self) -> int:
+    def scale_bytes(self) -> int:
         return self.strips * self.strip_meta_bytes
+
+    @property
+    def tables_bytes(self) -> int:
+        """Of own tables; the first two bytes are not used."""
+        return 2 << self.format.planes if self.format.own_tables else 0
+
+    @property
+    def meta_bytes(self) -> int:
+        """Of all that is no plane: scales and own tables."""
+        return self.scale_bytes + self.tables_bytes
 
 
 @dataclass(frozen=True)
@@ -168,7 +185,10 @@ class MatrixView:
 
     shape: MatrixShape
     meta_offset: int
+    """Of the scales; own tables lie before them."""
     plane_offsets: tuple[int, ...]
+    tables_offset: int = -1
+    """Where own tables start; -1 = there are none."""
 
     def strip(self, index: int) -> list[tuple[int, int]]:
         """(offset, bytes) of all that a strip has: its meta data, then its lines in each plane."""
@@ -185,7 +205,7 @@ def _align(value: int, step: int) -> int:
 class BlockLayout:
     """The address space of one block: matrices that share their input (gate and up, or down; q, k and v).
 
-        [ meta of every matrix | floor planes of every matrix ] pad [ plane f ] pad [ plane f + 1 ] pad ...
+        [ tables and meta of all matrices | floor planes of all ] pad [ plane f ] pad [ plane f + 1 ] pad ...
 
     The first part is the *floor extent*. It and every later plane start on a page, so a plane that is given
     up frees whole pages. `page_bytes` = 0 means one contiguous piece without padding (dense weights).
@@ -238,10 +258,12 @@ def block_layout(shapes: list[MatrixShape], *, page_bytes: int, floor_planes: in
     planes = max(shape.format.planes for shape in shapes)
     floor = planes if page_bytes == 0 else min(max(1, floor_planes), planes)
     step = page_bytes or LINE_BYTES
-    position, metas = 0, []
+    position, metas, tables = 0, [], []
     for shape in shapes:
+        tables.append(position if shape.format.own_tables else -1)
+        position = _align(position + shape.tables_bytes, LINE_BYTES)
         metas.append(position)
-        position = _align(position + shape.meta_bytes, LINE_BYTES)
+        position = _align(position + shape.scale_bytes, LINE_BYTES)
     offsets: list[list[int]] = [[] for _ in shapes]
     ends: list[int] = []
     for plane in range(planes):
@@ -254,7 +276,7 @@ def block_layout(shapes: list[MatrixShape], *, page_bytes: int, floor_planes: in
         if plane >= floor - 1:
             ends.append(position)
     views = tuple(
-        MatrixView(shape, meta, tuple(planes_at))
-        for shape, meta, planes_at in zip(shapes, metas, offsets, strict=True)
+        MatrixView(shape, meta, tuple(planes_at), tables_at)
+        for shape, meta, planes_at, tables_at in zip(shapes, metas, offsets, tables, strict=True)
     )
     return BlockLayout(views, planes, floor, page_bytes, tuple(ends))

@@ -99,6 +99,8 @@ def to_float(format: MatrixFormat, codes: U8, scales: Scales, *, width: int = 8)
 
 def _values(format: MatrixFormat, codes: U8, width: int) -> F32:
     """What the top `width` bits of codes stand for before they are scaled, f32[N, K]."""
+    if format.own_tables:
+        raise ValueError(f"{format.name}: what its codes stand for differs from block to block")
     dropped = format.planes - width
     values: F32
     if format.table:

@@ -5,31 +5,41 @@ import math
 import numpy as np
 
 from ebbtide.engine.errors import ModelError
-from ebbtide.engine.weights.codes import F32, U8, Codes, Scales
-from ebbtide.kernels.layout import FORMATS
+from ebbtide.engine.weights.codes import F16, F32, U8, Codes, Scales
+from ebbtide.kernels.layout import FORMATS, GROUP_COLS
 
 _LEVELS = 127
+
+
+def group_scales(weights: F32) -> F16:
+    """f16[N, K / 32] of weights f32[N, K]: 127 scales are the largest magnitude of a group, or just above.
+
+    Raises ModelError for weights that are not finite or too large for f16 scales (over 8.3 million).
+    """
+    rows, cols = weights.shape
+    largest = np.abs(weights).reshape(rows, cols // GROUP_COLS, GROUP_COLS).max(axis=2)
+    with np.errstate(over="ignore"):
+        d = (largest / _LEVELS).astype(np.float16)
+    # Rounded up, so that no weight needs more than 127 steps.
+    short = d.astype(np.float32) * _LEVELS < largest
+    scales: F16 = np.where(short, np.nextafter(d, np.float16(np.inf)), d)
+    if not np.isfinite(scales).all():
+        raise ModelError(
+            "A tensor holds weights that are not finite, or far too large",
+            hint="The file is damaged; fetch it again.",
+        )
+    return scales
 
 
 def encode_g8(weights: F32) -> Codes:
     """G8 codes of f32[N, K]: the largest magnitude of a group becomes 127 steps, so no weight is off by more
     than half a step.
 
-    Raises ModelError for weights that are not finite or whose step is beyond f16 (over 8.3 million).
+    Raises ModelError as `group_scales` does.
     """
     rows, cols = weights.shape
-    groups = weights.reshape(rows, cols // 32, 32)
-    largest = np.abs(groups).max(axis=2)
-    with np.errstate(over="ignore"):
-        d = (largest / _LEVELS).astype(np.float16)
-    # Rounded up, so that no weight needs more than 127 steps.
-    short = d.astype(np.float32) * _LEVELS < largest
-    d = np.where(short, np.nextafter(d, np.float16(np.inf)), d)
-    if not np.isfinite(d).all():
-        raise ModelError(
-            "A tensor holds weights that are not finite, or far too large",
-            hint="The file is damaged; fetch it again.",
-        )
+    groups = weights.reshape(rows, cols // GROUP_COLS, GROUP_COLS)
+    d = group_scales(weights)
     step = d.astype(np.float32)[:, :, None]
     inverse = np.divide(1.0, step, out=np.zeros_like(step), where=step > 0)
     steps = np.rint(groups * inverse)

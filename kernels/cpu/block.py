@@ -25,6 +25,7 @@ class NativeView(ctypes.Structure):
         ("meta_offset", ctypes.c_int64),
         ("plane_offset", ctypes.c_int64 * MAX_PLANES),
         ("tables", ctypes.c_void_p),
+        ("tables_offset", ctypes.c_int64),
     )
 
 
@@ -66,6 +67,7 @@ def _native_view(view: MatrixView) -> NativeView:
         view.meta_offset,
     )
     native.plane_offset[: len(view.plane_offsets)] = view.plane_offsets
+    native.tables_offset = view.tables_offset
     if shape.format.table:
         native.tables = address(_tables(shape.format))
     return native

@@ -52,16 +52,24 @@ def load_view(table: BlockTable, index: int, view: int) -> Weights:
         raise KernelError("a chosen expert is not in fast memory")
     shape, dropped = matrix.shape, matrix.shape.format.planes - width
     planes = [read_bytes(table, index, at, shape.plane_bytes) for at in matrix.plane_offsets[:width]]
-    meta = read_bytes(table, index, matrix.meta_offset, shape.meta_bytes)
+    meta = read_bytes(table, index, matrix.meta_offset, shape.scale_bytes)
     scale, minimum = _scales(matrix, meta)
     codes = torch.from_numpy(unpack_codes(planes, shape.strips, shape.groups)[: shape.rows])
-    if shape.format.table:
-        entries = torch.tensor(shape.format.table_at(width)) + TABLE_ZERO
-        codes = entries.to(torch.uint8)[codes.long()]
+    entries = _entries(table, index, matrix, width)
+    if entries is not None:
+        codes = entries[codes.long()]
         return Weights(codes, scale[: shape.rows], minimum[: shape.rows], 1.0, float(TABLE_ZERO))
     step = float(2**dropped)
     offset = shape.format.zero - (step - 1) / 2
     return Weights(codes, scale[: shape.rows], minimum[: shape.rows], step, offset)
+
+
+def _entries(table: BlockTable, index: int, matrix: MatrixView, width: int) -> torch.Tensor | None:
+    """u8[2^width]: what codes of `width` bits stand for, plus TABLE_ZERO; None where there is no table."""
+    form, count = matrix.shape.format, 1 << width
+    if form.own_tables:
+        return torch.from_numpy(read_bytes(table, index, matrix.tables_offset + count, count))
+    return (torch.tensor(form.table_at(width)) + TABLE_ZERO).to(torch.uint8) if form.table else None
 
 
 def read_bytes(table: BlockTable, index: int, start: int, count: int) -> U8:

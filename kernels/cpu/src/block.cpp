@@ -9,7 +9,17 @@ Cursor::Cursor(const Block& block, int index, int view)
     : block_(&block),
       view_(&block.view[view]),
       pages_(block.page_table + index * block.page_count),
-      width_(std::min<int>(block.widths[index], block.view[view].planes)) {}
+      width_(std::min<int>(block.widths[index], block.view[view].planes)) {
+  if (view_->tables_offset < 0 || width_ == 0) return;
+  const int64_t entries = int64_t{1} << width_;
+  if (!copy(view_->tables_offset + entries, entries, own_table_)) width_ = 0;
+}
+
+const uint8_t* Cursor::table() const {
+  if (width_ == 0) return nullptr;
+  if (view_->tables_offset >= 0) return own_table_;
+  return view_->tables == nullptr ? nullptr : view_->tables + (width_ - 1) * kMostEntries;
+}
 
 // The page that holds `offset` of the block's address space.
 bool Cursor::locate(int64_t offset, Run* run) const {
@@ -38,19 +48,24 @@ bool Cursor::segment(int strip, int group, Segment* out) {
   return out->groups > 0;
 }
 
-const uint8_t* Cursor::meta(int strip, uint8_t* copy) const {
+const uint8_t* Cursor::meta(int strip, uint8_t* room) const {
   const int64_t bytes = view_->strip_meta_bytes;
   int64_t offset = view_->meta_offset + strip * bytes;
   Run run;
   if (!locate(offset, &run)) return nullptr;
   if (offset + bytes <= run.end) return run.base + (offset - run.begin);
+  return copy(offset, bytes, room) ? room : nullptr;
+}
+
+bool Cursor::copy(int64_t offset, int64_t bytes, uint8_t* to) const {
+  Run run;
   for (int64_t done = 0; done < bytes;) {
-    if (!locate(offset + done, &run)) return nullptr;
+    if (!locate(offset + done, &run)) return false;
     const int64_t part = std::min(bytes - done, run.end - (offset + done));
-    std::memcpy(copy + done, run.base + (offset + done - run.begin), part);
+    std::memcpy(to + done, run.base + (offset + done - run.begin), part);
     done += part;
   }
-  return copy;
+  return true;
 }
 
 }  // namespace eb

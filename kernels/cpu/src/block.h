@@ -25,6 +25,8 @@ struct View {
   int64_t plane_offset[kMaxPlanes];
   // Null, or bytes [kMaxPlanes][kMostEntries]: what codes of b bits stand for is in row b - 1.
   const uint8_t* tables;
+  // Negative, or where a block's own tables lie: those of b bits at tables_offset + 2^b, 2^b bytes.
+  int64_t tables_offset;
 
   int strips() const { return (rows + kStripRows - 1) / kStripRows; }
   int groups() const { return cols / kGroupCols; }
@@ -56,12 +58,14 @@ class Cursor {
   const View& view() const { return *view_; }
   // Planes in use: the block's width, at most the view's planes.
   int width() const { return width_; }
+  // Null, or a byte for each code of `width` bits; valid as long as the cursor stays where it is.
+  const uint8_t* table() const;
 
   // Lines of `strip` from `group` on; false when a page is absent.
   bool segment(int strip, int group, Segment* out);
 
-  // The scales of `strip`; copied into `copy` (strip_meta_bytes) where they cross a page; null when absent.
-  const uint8_t* meta(int strip, uint8_t* copy) const;
+  // The scales of `strip`; copied into `room` (strip_meta_bytes) where they cross a page; null when absent.
+  const uint8_t* meta(int strip, uint8_t* room) const;
 
  private:
   struct Run {
@@ -69,12 +73,14 @@ class Cursor {
     const uint8_t* base = nullptr;
   };
   bool locate(int64_t offset, Run* run) const;
+  bool copy(int64_t offset, int64_t bytes, uint8_t* to) const;
 
   const Block* block_ = nullptr;
   const View* view_ = nullptr;
   const int32_t* pages_ = nullptr;
   int width_ = 0;
   Run runs_[kMaxPlanes];
+  uint8_t own_table_[kMostEntries];
 };
 
 }  // namespace eb

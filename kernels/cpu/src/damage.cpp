@@ -92,9 +92,8 @@ void squares_of(const float* scales, double* out) {
 class StripTally {
  public:
   StripTally(const LinearKernels& kernels, Cursor& cursor, const float* moments, const Scratch& scratch)
-      : kernels_(kernels), cursor_(cursor), view_(cursor.view()), book_(view_, view_.planes), moments_(moments), scratch_(scratch) {
+      : kernels_(kernels), cursor_(cursor), view_(cursor.view()), book_(view_, view_.planes, nullptr), moments_(moments), scratch_(scratch) {
     // Codes as they are.
-    book_.table = nullptr;
     book_.zero = 0;
   }
 

@@ -36,7 +36,8 @@ void row_values(const CodeBook& book, const uint8_t* codes, const Scales& scales
 bool embed_row(const LinearKernels& kernels, Cursor& cursor, int row, const Scratch& scratch, float* out) {
   const View& view = cursor.view();
   const int strip = row / kStripRows, in_strip = row % kStripRows;
-  const CodeBook book(view, cursor.width());
+  if (cursor.width() == 0) return false;
+  const CodeBook book(view, cursor.width(), cursor.table());
   const uint8_t* meta = cursor.meta(strip, scratch.meta);
   if (meta == nullptr) return false;
   kernels.decode_scales(view.scale, meta, view.groups(), {scratch.s, scratch.m});

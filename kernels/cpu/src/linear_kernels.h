@@ -49,14 +49,14 @@ struct CodeBook {
   float offset;  // zero - (2^t - 1) / 2
   const uint8_t* table;  // null, or a byte for each code; scales are plain then
 
-  CodeBook(const View& view, int width)
+  CodeBook(const View& view, int width, const uint8_t* table)
       : form(form_of(view.scale)),
         bits(width),
         zero(view.zero),
-        full(width == view.planes || view.tables != nullptr),
+        full(width == view.planes || table != nullptr),
         step(static_cast<float>(1 << (full ? 0 : view.planes - width))),
         offset(static_cast<float>(view.zero) - (step - 1.0f) * 0.5f),
-        table(view.tables == nullptr ? nullptr : view.tables + (width - 1) * kMostEntries) {}
+        table(table) {}
 };
 
 // Scales of one strip: s[groups][16] (halves: [groups][2][16]) and m[groups][16] (minimum only).

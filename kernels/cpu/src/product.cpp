@@ -149,7 +149,7 @@ bool strip_product(const Kernels& kernels, MatrixUnit& unit, Cursor& cursor, int
                    const Scratch& scratch) {
   const View& view = cursor.view();
   if (cursor.width() == 0) return false;
-  const CodeBook book(view, cursor.width());
+  const CodeBook book(view, cursor.width(), cursor.table());
   const uint8_t* meta = cursor.meta(strip, scratch.meta);
   if (meta == nullptr) return false;
   kernels.strip.decode_scales(view.scale, meta, view.groups(), {scratch.s, scratch.m});
