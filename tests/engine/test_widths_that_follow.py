@@ -15,6 +15,7 @@ from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.memory.trickle import Trickle
 from ebbtide.engine.precision import known_damage
+from ebbtide.engine.precision.calibration_file import calibration_path, model_key
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import TEXT, Script, generate, load, of, run
 from tests.helpers.tiny_models import write_tiny
@@ -228,6 +229,19 @@ def test_damage_is_measured_once(tmp_path: Path) -> None:
     assert known_damage.STAGE in stages[0] and known_damage.STAGE not in stages[1]
     notices = of(events[0], m.Loaded)[0].notices
     assert any("ebbtide calibrate" in notice for notice in notices)
+
+
+def test_a_damaged_calibration_is_left_out_and_told_of(tmp_path: Path) -> None:
+    model = write_tiny(tmp_path / "damaged.gguf", "mixtral", **SIZES)
+    runtime = Runtime.load(loaded(model, "exact"), lambda *_: None)
+    path = calibration_path(tmp_path / "cache", model_key(runtime.source))
+    runtime.close()
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no archive")
+    seen = Watched(loaded(model), generate(max_tokens=1)).run()
+    notices = of(seen.events, m.Loaded)[0].notices
+    assert any("not used" in notice and "ebbtide calibrate" in notice for notice in notices)
+    assert seen.told() and path.read_bytes() == b"no archive"
 
 
 def test_refused_where_widths_cannot_change(folder: Path, model: Path) -> None:
