@@ -18,6 +18,7 @@ from ebbtide.app.token_rate import TokenRate, usual_tokens
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.errors import EbbtideError, UsageError
 from ebbtide.engine.messages import (
+    Clear,
     Command,
     Counted,
     Failed,
@@ -237,6 +238,8 @@ class ChatSession:
         """
         self.exchange.forget()
         self.chat.begin()
+        if self.model.load.quality != "exact":
+            self.tell(Clear())  # keys of the old chat would cost the new one's precision
         self._snapshot = None
 
     def open(self, chat_id: str) -> None:

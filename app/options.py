@@ -75,7 +75,6 @@ class EngineFlags:
         )
 
     def _refuse_later_steps(self) -> None:
-        refuse("--quality", self.quality, {"exact"})
         refuse("--kv", self.kv, {"bf16"})
         refuse("--miss", self.miss, {"fetch"})
         refuse("--resize", self.resize, {None})
@@ -114,12 +113,15 @@ _POLICY = click.option("--policy", help="Which expert gives way first: lfru, lru
 _PREFETCH = click.option(
     "--prefetch", is_flag=True, help="Read experts on a guess, before a layer has chosen; for comparison."
 )
+_QUALITY = click.option(
+    "--quality",
+    type=click.Choice(["exact", "high", "balanced", "fast"]),
+    help="What answers may lose while memory is short, so that more experts stay in it: exact is nothing.",
+)
 _ENGINE_OPTIONS = [
     _BUDGET,
     _CTX,
-    click.option(
-        "--quality", type=click.Choice(["exact", "high", "balanced", "fast"]), default="exact", hidden=True
-    ),
+    _QUALITY,
     click.option("--kv", type=click.Choice(["bf16", "fp8"]), default="bf16", hidden=True),
     _THREADS,
     _ISA,
@@ -151,6 +153,11 @@ _BENCH_OPTIONS = [_BUDGET, _CTX, _THREADS, _ISA, _DEVICE, _POLICY, _PREFETCH, _P
 def engine_options(function: Callable[..., R]) -> Callable[..., R]:
     """All flags about loading, given to the command as `flags: EngineFlags`."""
     return _gather("flags", EngineFlags, [*_ENGINE_OPTIONS, _PACK])(function)
+
+
+def quality_option(function: Callable[..., R]) -> Callable[..., R]:
+    """`--quality`, for a command with `bench_options` that it means something to."""
+    return _QUALITY(function)
 
 
 def bench_options(function: Callable[..., R]) -> Callable[..., R]:

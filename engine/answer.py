@@ -91,7 +91,7 @@ class Answerer:
         self.finished = False
         clock = RequestClock(load_s=runtime.load_s)
         ids = encode_prompt(runtime, command)
-        sequence = runtime.prefixes.begin(ids, exact=runtime.fast.is_exact)
+        sequence = runtime.prefixes.begin(ids, exact=runtime.wants_exact_keys)
         room = runtime.ctx - len(ids)
         chat = command.text is None
         stops = [*command.stop, *(runtime.template.stop_strings if chat else ())]
@@ -116,6 +116,15 @@ class Answerer:
         """Tokens of prompt and answer that are read or written so far."""
         request = self._request
         return request.sequence.length if request.prefilling and not self.finished else len(request.ids)
+
+    @property
+    def next_tokens(self) -> tuple[int, int]:
+        """(keys that the sequence has, those that the next step adds)."""
+        request = self._request
+        length = request.sequence.length
+        if not request.prefilling:
+            return length, 1
+        return length, chunk_end(length, request.prompt_tokens, self._runtime.chunk_tokens) - length
 
     def step(self) -> None:
         """One prefill chunk or one token. Raises what the engine cannot mend; the caller then abandons."""

@@ -79,6 +79,46 @@ def kv_grew(tokens: tuple[int, int], nbytes: int, given: Sequence[int], experts:
     )
 
 
+def widths_changed(
+    changed: tuple[int, int], experts: int, bits: tuple[float, float], kv_bytes: int | None
+) -> Decision:
+    """Widths of (all, those lowered) experts of `experts` were changed, and with them the planes per weight
+    before and after; KV has grown by `kv_bytes` meanwhile. None = these are the first widths of a load.
+    """
+    count, lowered = changed
+    raised = count - lowered
+    if bits[1] < bits[0]:
+        done, why = f"{count_of(lowered, 'expert')} lowered", "the conversation needs room"
+        if kv_bytes is None:
+            why = "so more of them fit into memory"
+        elif kv_bytes > 0:
+            why = f"the conversation took {format_bytes(kv_bytes)}"
+    elif bits[1] > bits[0]:
+        done, why = f"{count_of(raised, 'expert')} raised", "there is room for them"
+        if kv_bytes is not None and kv_bytes < 0:
+            why = f"{format_bytes(-kv_bytes)} are free again"
+    else:
+        done, why = f"{count_of(count, 'expert')} changed", "others are asked for now"
+    sentence = (
+        f"Precision: {done} of {experts:,}, on average {bits[0]:.2f} \N{RIGHTWARDS ARROW} {bits[1]:.2f} bits "
+        f"a weight: {why}"
+    )
+    return decision(
+        "widths",
+        sentence,
+        experts=count,
+        lowered=lowered,
+        bits_before=bits[0],
+        bits=bits[1],
+        kv_bytes=kv_bytes or 0,
+    )
+
+
+def widths_kept(reason: str, hint: str) -> Decision:
+    """A change of widths failed, and nothing was changed."""
+    return decision("widths", f"Precision stays as it is: {reason.rstrip('.')}. {hint}")
+
+
 def prefixes_dropped(tokens: int) -> Decision:
     sentence = f"Memory is full: {count_of(tokens, 'cached token')} of earlier chats dropped"
     return decision("prefix", sentence, tokens=tokens)

@@ -5,7 +5,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.answer import Answerer
@@ -23,6 +23,9 @@ from ebbtide.engine.telemetry import RateLimit
 from ebbtide.engine.text.chat_encoding import encode_chat
 from ebbtide.engine.trades import Trades
 from ebbtide.engine.watcher import Watcher
+
+if TYPE_CHECKING:
+    from ebbtide.engine.precision.keeper import WidthKeeper
 
 PROGRESS_INTERVAL_S = 0.05
 
@@ -69,6 +72,8 @@ class Engine:
         self._arrived: deque[m.Command | None] = deque()
         self._warming: Warming | None = None
         self._trades: Trades | None = None
+        self._widths: WidthKeeper | None = None
+        """Of a model whose widths may change."""
 
     def card(self) -> tuple[str, CardMemory] | None:
         """Name and memory of the card that the model is on; None = on none. For any thread."""
@@ -78,7 +83,7 @@ class Engine:
     def run(self) -> None:
         """Work until `Shutdown` or the end of the commands."""
         while True:
-            busy = self._answer is not None or bool(self._waiting) or self._warming is not None
+            busy = self._answer is not None or bool(self._waiting) or self._has_idle_work
             if not busy and not self._arrived and self._runtime is not None:
                 self._watcher.rest(partial(residency, self._runtime))
             try:
@@ -91,6 +96,10 @@ class Engine:
             self._guard(command, self._handle)
         if self._runtime is not None:
             self._runtime.close()
+
+    @property
+    def _has_idle_work(self) -> bool:
+        return self._warming is not None or (self._widths is not None and self._widths.has_work)
 
     # --- commands -------------------------------------------------------------------------------------------
 
@@ -110,6 +119,7 @@ class Engine:
             self._emit(m.Counted(command.request_id, [self._count_chat(command.turns)]))
         elif isinstance(command, m.Clear) and self._runtime is not None:
             self._runtime.forget()
+            self._wake_widths()
 
     def _count_chat(self, turns: list[m.Turn]) -> int:
         """As many as `Generate` would read. To look up how answers were spelled is no use of them."""
@@ -126,18 +136,25 @@ class Engine:
     def _load(self, command: m.Load) -> None:
         if self._runtime is not None:
             self._runtime.close()
-            self._runtime = self._warming = self._trades = self._counter.tokenizer = None
+            self._runtime = self._warming = self._trades = self._widths = self._counter.tokenizer = None
         self._uses(command.path)
         try:
             self._runtime = Runtime.load(command, self._report())
+            if command.quality != "exact":
+                self._widths = _keep_widths(self._runtime, command, self._report(), self._emit)
         except BaseException:
             self._uses("")
+            if self._runtime is not None:
+                self._runtime.close()
+                self._runtime = None
             raise
         self._counter.tokenizer = self._runtime.tokenizer
         self._warming = Warming(self._runtime, self._emit) if self._runtime.pager is not None else None
         self._trades = Trades(self._runtime, self._emit)
         self._emit(self._runtime.loaded())
         self._emit(self._runtime.budget_decision(command.budget))
+        if self._widths is not None:
+            self._widths.begun()
 
     def _report(self) -> Callable[[str, int, int], None]:
         """Progress events, few enough for a bar; the last of a stage always."""
@@ -168,18 +185,36 @@ class Engine:
             self._guard(command, self._begin)
         elif self._answer is not None:
             answer = self._answer
-            self._guard(answer.command, lambda _: answer.step())
+            self._guard(answer.command, lambda _: self._step_of(answer))
             if answer.finished:
                 self._answer = None
                 self._commands.forget(answer.request_id)
+                self._wake_widths()
             self._look(answer.context_used, last=answer.finished)
+        elif self._widths is not None and self._widths.has_work:
+            self._widths.rest()
+            if not self._widths.has_work:
+                self._tell_memory()
         else:
             self._warm()
+
+    def _step_of(self, answer: Answerer) -> None:
+        """What a step needs is made room for first."""
+        if self._widths is not None:
+            self._widths.look(*answer.next_tokens)
+        answer.step()
+
+    def _wake_widths(self) -> None:
+        """Memory may be free that was not before."""
+        if self._widths is not None:
+            self._widths.wake()
 
     def _look(self, context: int, *, last: bool) -> None:
         """After a step of an answer: what memory did, for the log and for those who watch."""
         if self._runtime is not None and self._trades is not None:
             self._trades.look(context, last=last)
+            if self._widths is not None:
+                self._widths.tell(last=last)
             self._watcher.look(partial(residency, self._runtime))
 
     def _begin(self, command: m.Command) -> None:
@@ -250,6 +285,7 @@ class Engine:
             self._answer.abandon()
             self._commands.forget(self._answer.request_id)
             self._answer = None
+            self._wake_widths()
 
 
 def _calibrate(
@@ -272,6 +308,17 @@ def _choose(
     from ebbtide.engine.precision.choosing import choose  # few engines ever do
 
     return choose(runtime, command, progress, cancelled)
+
+
+def _keep_widths(
+    runtime: Runtime,
+    command: m.Load,
+    progress: Callable[[str, int, int], None],
+    emit: Callable[[m.Event], None],
+) -> "WidthKeeper":
+    from ebbtide.engine.precision.keeping import keep_widths  # exact engines never do
+
+    return keep_widths(runtime, command, progress, emit)
 
 
 def _failure(request_id: int, error: Exception) -> m.Failed:

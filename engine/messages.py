@@ -46,6 +46,9 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     prefetch: bool = False
     """Whether a token's next experts are read on a guess."""
     quality: str = "exact"
+    """`high`, `balanced` or `fast`: experts may have fewer planes while memory is short, so that more of them
+    stay in it; with `fast` they may fall lowest.
+    """
     kv: str = "bf16"
     pack: Literal["ask", "yes", "no", "plain"] = "ask"
     """Whether a pack is made where the budget needs one; `plain`: none is used, experts are paged from the
@@ -343,7 +346,7 @@ class Decision(msgspec.Struct, frozen=True, tag="decision"):
     at: float
     """Seconds since 1970."""
     kind: str
-    """"budget", "warm", "prefill", "answer", "kv", "prefix", "unpin", "pin", "evict", "shortage" or
+    """"budget", "warm", "prefill", "answer", "kv", "widths", "prefix", "unpin", "pin", "evict", "shortage" or
     "refused"."""
     sentence: str
     numbers: dict[str, int | float] = {}

@@ -28,6 +28,7 @@ from ebbtide.engine.model.layer import KvView
 from ebbtide.engine.model.open import OpenModel, PackNeeded, open_model
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import load_dense
+from ebbtide.engine.precision.quality import QUALITIES
 from ebbtide.engine.room import LOGIT_ROWS, HostRoom, Room
 from ebbtide.engine.text import AnswerMemory, ChatTemplate, Tokenizer, read_vocabulary
 from ebbtide.engine.threads import default_threads, usable_threads
@@ -65,6 +66,8 @@ class Runtime:
     """See `OpenModel.pack_below_bytes`."""
     pack_s: float = 0.0
     """See `OpenModel.pack_s`."""
+    quality: str = "exact"
+    """See `Load.quality`."""
 
     @classmethod
     def load(cls, command: m.Load, progress: Progress) -> "Runtime":
@@ -115,6 +118,11 @@ class Runtime:
     @property
     def pager(self) -> Pager | None:
         return self.fast.pager
+
+    @property
+    def wants_exact_keys(self) -> bool:
+        """Whether a request may reuse only keys that every plane was used for."""
+        return self.quality == "exact" and self.fast.is_exact
 
     def forget(self) -> None:
         """Drop all that earlier requests left behind for later ones."""
@@ -224,12 +232,30 @@ def _thread_notice(asked: int, wanted: int, started: int) -> str:
 
 def _refuse_what_is_missing(command: m.Load) -> None:
     """Options whose parts are not built yet: refused by name, never ignored."""
-    if command.quality != "exact":
-        raise UsageError(
-            f"--quality {command.quality} is not available in this version", hint="Use --quality exact."
-        )
     if command.kv != "bf16":
         raise UsageError(f"--kv {command.kv} is not available in this version", hint="Use --kv bf16.")
+
+
+def _refuse_quality(command: m.Load, room: Room, experts: int) -> None:
+    """Raise UsageError where widths cannot change."""
+    if command.quality == "exact":
+        return
+    what = f"--quality {command.quality}"
+    if command.quality not in QUALITIES:
+        names = ", ".join(["exact", *QUALITIES])
+        raise UsageError(f"{what} is not known.", hint=f"Give one of {names}.")
+    if experts == 0:
+        raise UsageError(
+            f"{what} lowers the precision of experts, and this model has none.", hint="Leave it out."
+        )
+    if room.card() is not None:
+        raise UsageError(
+            f"{what} works on the processor only in this version.", hint="Leave it out, or give --device cpu."
+        )
+    if command.width:
+        raise UsageError(
+            f"{what} changes widths, and --width {command.width} fixes them.", hint="Give one of the two."
+        )
 
 
 def _refuse_to_emulate(wish: str, notice: str) -> None:
@@ -262,6 +288,7 @@ def _build(
 ) -> Runtime:
     """`undo` is told what has to be closed if a later part fails."""
     spec, source, plan = model.spec, model.source, model.plan
+    _refuse_quality(command, room, spec.experts)
     if command.prefetch and room.card() is not None:
         raise UsageError(
             "--prefetch works on the processor only in this version.",
@@ -316,6 +343,7 @@ def _build(
         chunk_tokens=model.chunk_tokens,
         pack_below_bytes=model.pack_below_bytes,
         pack_s=model.pack_s,
+        quality=command.quality,
     )
 
 

@@ -14,7 +14,7 @@ from ebbtide.app.commands.run import memory_object
 from ebbtide.app.console import ProgressPrinter, note, tell
 from ebbtide.app.context import AppContext
 from ebbtide.app.machine import gpu_name
-from ebbtide.app.options import EngineFlags, bench_options, model_argument
+from ebbtide.app.options import EngineFlags, bench_options, model_argument, quality_option
 from ebbtide.app.session import Session
 from ebbtide.app.steadiness import steadiness_notes
 from ebbtide.app.stream_rate import measure_stream_rate
@@ -58,6 +58,7 @@ def parse_counts(context: click.Context, parameter: click.Parameter, value: str 
 )
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
+@quality_option
 @bench_options
 @click.pass_obj
 def bench(

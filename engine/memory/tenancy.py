@@ -59,9 +59,13 @@ class Tenancy:
         """The most pages that KV can ever own: all but the experts' floor."""
         return self._arena.usable_pages - self._experts.floor_pages
 
-    def _share(self, growth: int = 0) -> None:
+    def experts_share(self, growth: int = 0) -> int:
+        """Pages that are left to the experts once KV has `growth` pages more."""
         kv = max(self._arena.owned_pages(Tenant.KV) + growth, self._reserve_pages)
-        self._experts.set_capacity(max(self._arena.usable_pages - kv, self._experts.floor_pages))
+        return self._arena.usable_pages - kv
+
+    def _share(self, growth: int = 0) -> None:
+        self._experts.set_capacity(max(self.experts_share(growth), self._experts.floor_pages))
 
     def take(self, count: int) -> I32:
         """`count` pages for KV, all or none; i32[count].

@@ -57,6 +57,14 @@ class LayerObserver(Protocol):
         ...
 
 
+class RouteObserver(LayerObserver, Protocol):
+    """Sees the routes of all passes: those of a chunk layer by layer, and a single token's at its end."""
+
+    def token(self, chosen: I32, gates: F32) -> None:
+        """i32 and f32[layers, 1, k]; the next token overwrites them."""
+        ...
+
+
 class Forward:
     """See `Pass`; up to `rows` tokens on the processor."""
 
@@ -67,6 +75,8 @@ class Forward:
         self._rows = Rows(spec, rows)
         self._rotation = rope_tables(spec, weights.rope_factors, context)
         self._programs: TokenPrograms | None = None
+        self.routes: RouteObserver | None = None
+        """Who wants to know what passes without an observer of their own choose."""
 
     def hidden(
         self,
@@ -85,12 +95,19 @@ class Forward:
 
         wanted = ids.size if last is None else last
         if ids.size == 1 and observer is None:
-            return self._programs_for(kv).run(int(ids[0]), start, kv, check)[:wanted]
-        return self._chunk(ids, start, kv, check, wanted, observer)
+            return self._token(int(ids[0]), start, kv, check)[:wanted]
+        return self._chunk(ids, start, kv, check, wanted, observer or self.routes)
 
     def logits(self, rows: F32, out: F32) -> None:
         """See `Pass.logits`."""
         self.ops.linear(rows, self.weights.head, out)
+
+    def _token(self, token: int, position: int, kv: KvView, check: Callable[[], None]) -> F32:
+        programs = self._programs_for(kv)
+        row = programs.run(token, position, kv, check)
+        if self.routes is not None:
+            self.routes.token(programs.chosen, programs.gates)
+        return row
 
     def _programs_for(self, kv: KvView) -> TokenPrograms:
         if self._programs is None or not self._programs.fits(kv):

@@ -44,6 +44,12 @@ class Rows:
         """Views of the first `rows` rows."""
         return self._part(slice(rows))
 
+    def routing_into(self, chosen: I32, gates: F32) -> "Rows":
+        """The same buffers, but for what the router gives: i32, f32[rows, k]."""
+        other = self._part(slice(None))
+        other.chosen, other.gates = chosen, gates
+        return other
+
     def last(self, rows: int) -> "Rows":
         """Views of the last `rows` rows."""
         return self._part(slice(len(self.x) - rows, None))

@@ -5,6 +5,7 @@ kernels take. The arrays are always the same, so the operations are written down
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +41,11 @@ class TokenPrograms:
         self._kv = KvView(np.full_like(kv.table, -1), kv.layout, kv.pages)
         recorder = ops.recorder()
         self._pass = LayerPass(spec, recorder, rows, self._position, self._kv, *rotation)
+        every = len(weights.layers), *rows.chosen.shape
+        self.chosen: I32 = np.zeros(every, np.int32)
+        """Of the last token, i32[layers, 1, k]."""
+        self.gates: F32 = np.zeros(every, np.float32)
+        """What those experts counted, f32[layers, 1, k]; 0 in layers without experts."""
         self._experts: list[Program | None] = []
         self._others: list[Program] = []
         self._guesses: list[Program | None] = []
@@ -48,19 +54,20 @@ class TokenPrograms:
         self._likely: I32 = np.zeros_like(rows.chosen)
         recorder.embed(weights.embedding.table, self._ids, rows.x)
         for index, layer in enumerate(weights.layers):
-            self._pass.until_routed(index, layer)
+            at = replace(self._pass, rows=rows.routing_into(self.chosen[index], self.gates[index]))
+            at.until_routed(index, layer)
             self._others.append(recorder.program())
-            self._experts.append(self._record_experts(index, recorder.program))
+            self._experts.append(self._record_experts(index, at, recorder.program))
             self._guesses.append(self._record_guess(index + 1, recorder))
-            self._pass.add_experts(layer)
+            at.add_experts(layer)
         recorder.rmsnorm(rows.x, weights.final_norm, spec.norm_eps, rows.normed)
         self._others.append(recorder.program())
 
-    def _record_experts(self, index: int, program: Callable[[], Program]) -> Program | None:
+    def _record_experts(self, index: int, at: LayerPass, program: Callable[[], Program]) -> Program | None:
         if self._weights.layers[index].router is None:
             return None
         assert self._pager is not None
-        self._pass.experts(self._pager.gate_up(index), self._pager.down(index), self._resident)
+        at.experts(self._pager.gate_up(index), self._pager.down(index), self._resident)
         return program()
 
     def _record_guess(self, index: int, recorder: Recorder) -> Program | None:
@@ -106,7 +113,7 @@ class TokenPrograms:
         if program is None:
             return
         assert self._pager is not None
-        for resident in self._pager.groups(index, self._pass.rows.chosen):
+        for resident in self._pager.groups(index, self.chosen[index]):
             self._resident[:] = resident
             self._guess_next(index)
             program.run()

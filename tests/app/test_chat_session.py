@@ -164,6 +164,19 @@ def test_a_new_chat_forgets_and_ignores_the_old_answer(session: ChatSession, cli
     assert session.turns == [] and phase_of(session) is Phase.READY
 
 
+@pytest.mark.parametrize("quality", ["exact", "balanced"])
+def test_a_new_chat_gives_memory_back_where_precision_depends_on_it(
+    quality: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RecordingClient, "running", True)
+    client = RecordingClient()
+    session = ChatSession(client, Load("/tiny.gguf", quality=quality))
+    session.start()
+    feed(session, LOADED)
+    session.clear()
+    assert (Clear() in client.sent) == (quality == "balanced")
+
+
 def test_telemetry(session: ChatSession) -> None:
     assert session.memory is None
     feed(session, LOADED)

@@ -144,7 +144,6 @@ def test_the_engines_traceback_is_shown_with_debug_only(cli: Cli, model: str) ->
     "flags",
     [
         ["--kv", "fp8"],
-        ["--quality", "fast"],
         ["--miss", "auto"],
         ["--resize", "pages"],
         ["--kv-verify", "full"],
@@ -159,9 +158,10 @@ def test_flags_of_later_versions_are_refused_by_name(cli: Cli, model: str, flags
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_no_flag_that_is_refused(cli: Cli, command: str) -> None:
     shown = cli(command, "--help").out.split()
-    refused = "--quality --kv --miss --resize --record --without"
+    refused = "--kv --miss --resize --record --without"
     assert shown and not set(refused.split()) & set(shown)
     assert ("--width" in shown) == (command == "bench")
+    assert ("--quality" in shown) == (command in ("chat", "run", "bench"))
 
 
 def test_pull_fetches_the_starter_and_says_so(cli: Cli) -> None:

@@ -1,0 +1,33 @@
+"""What `--quality` means: how much a block may lose before experts give way instead.
+
+A plane less makes the error of a block four times as large (6 dB). A tolerance is a share of the block's own
+output power, so it means the same for every model, and each model's damage says which width keeps it: about
+5, 4 and 3 planes where weights are spread evenly over their range, more where they are not.
+"""
+
+from typing import Literal, NamedTuple
+
+QualityName = Literal["high", "balanced", "fast"]
+
+
+class Quality(NamedTuple):
+    """Bounds of the widths that a planner may choose."""
+
+    name: QualityName
+    tolerated: float
+    """The most that a block may lose, as a share of its output's power."""
+
+
+QUALITIES: dict[str, Quality] = {
+    quality.name: quality
+    for quality in (
+        Quality("high", 0.004),  # 24 dB
+        Quality("balanced", 0.016),  # 18 dB
+        Quality("fast", 0.064),  # 12 dB: below it a block gives more noise than its neighbours can bear
+    )
+}
+
+HOT_SHARE = 0.5
+"""Experts that carry half of their layer's mass are protected: an error of theirs reaches most tokens."""
+HOT_PLANES = 1
+"""So many planes more than others: a quarter of their error."""
