@@ -99,7 +99,7 @@ def evaluate(
             scores = _score_all(session, passages, most, at)
         where = at or _memory_now(session)
     if not any(scored.logprobs for scored in scores):
-        raise UsageError("the text is too short to score", hint="Give at least a few words.")
+        raise UsageError("The text is too short to score.", hint="Give at least a few words.")
     found = summary_of(scores)
     if as_json:
         print(json.dumps(as_object(arm, found, where) | finding_object(finding)))
