@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.gguf import open_gguf
-from ebbtide.engine.precision import calibrating
+from ebbtide.engine.precision import calibrating, units
 from ebbtide.engine.precision.calibration_file import Calibration, Part, calibration_path, model_key
 from ebbtide.engine.precision.passages import passages
 from ebbtide.engine.text import Tokenizer
@@ -61,7 +61,10 @@ def file_bytes(outcome: m.Calibrated | m.Failed) -> bytes:
 
 
 @pytest.mark.parametrize("family", ["mixtral", "olmoe", "qwen2moe", "qwen3moe"])
-def test_moments_follow_the_float_reference(family: Family, tmp_path: Path, text: Path) -> None:
+def test_moments_follow_the_float_reference(
+    family: Family, tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "PASSAGE_TOKENS", 16)  # the reference is slow, and this is about moments
     model = write_tiny(tmp_path / "model.gguf", family, seed=2)
     outcome = calibrate(model, tmp_path, text, isa="reference", max_tokens=700)
     assert isinstance(outcome, m.Calibrated) and outcome.tokens == 700
