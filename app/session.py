@@ -148,14 +148,15 @@ class Session:
                 self.unfinished = received.as_failed()
             raise
 
-    def score(
-        self, text: str, *, max_tokens: int = 0, widths: bytes = b"", against_full: bool = False
-    ) -> Scored:
-        """Log-probabilities of `text`; see `Score` for the others. Raises EbbtideError of every kind."""
+    def score(self, text: str, *, max_tokens: int = 0, at: ArmWidths | None = None) -> Scored:
+        """Log-probabilities of `text`; at an arm's widths, also with every plane. Raises EbbtideError of
+        every kind.
+        """
         request_id = self._client.next_request_id()
-        self._client.send(
-            Score(request_id, text, max_tokens=max_tokens, widths=widths, against_full=against_full)
-        )
+        wish = Score(request_id, text, max_tokens=max_tokens)
+        if at is not None:
+            wish = msgspec.structs.replace(wish, widths=at.widths, against_full=True, follow=at.follows)
+        self._client.send(wish)
         return self._await(Scored, request_id, _ignore)
 
     def arm(self, wish: Arm, on_progress: Callable[[str, int, int], None] = _ignore) -> ArmWidths:

@@ -4,11 +4,13 @@ Both runs are teacher-forced through the decode lane's kernels, each with keys a
 in step, some tokens at a time, and what is compared never lies around: of a piece, the full run's last rows
 are kept, f32[PIECE_TOKENS, D], and scores of all words are made of them a few rows at a time.
 
-A piece is a chunk, not single tokens: a row has the same bits in both, at all widths (`forward.py`).
+A piece is a chunk, not single tokens: a row has the same bits in both, at all widths (`forward.py`). So an
+arm that follows the routing sees a chunk's rows, and changes between chunks what it would change between two
+tokens of an answer.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from ebbtide.engine.errors import UsageError
 from ebbtide.engine.log_probabilities import log_softmax
 from ebbtide.engine.memory.kv import KvSequence
 from ebbtide.engine.memory.provenance import Lane
+from ebbtide.engine.model.forward import Forward, LayerObserver
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.room import LOGIT_ROWS
 from ebbtide.engine.runtime import Runtime
@@ -47,11 +50,46 @@ def scratch_bytes(spec: ModelSpec) -> int:
     return 4 * PIECE_TOKENS * spec.d_model + 4 * 8 * ROWS * spec.vocab
 
 
+class Widths(Protocol):
+    """Where the arm's widths come from."""
+
+    piece_tokens: int
+    """They hold for so many tokens."""
+    observer: LayerObserver | None
+    """Sees the arm's passes."""
+    widths: U8
+    """u8[layers, 2, experts], for the next piece."""
+
+    def begin(self) -> None:
+        """A new text begins."""
+        ...
+
+    def replan(self) -> None:
+        """A piece has been computed: choose the widths of the next one."""
+        ...
+
+
+class AsGiven:
+    """The same widths throughout: see `Widths`."""
+
+    piece_tokens = PIECE_TOKENS
+    observer: LayerObserver | None = None
+
+    def __init__(self, widths: U8) -> None:
+        self.widths = widths
+
+    def begin(self) -> None:
+        """Nothing was different before."""
+
+    def replan(self) -> None:
+        """They stay."""
+
+
 def against_full(
-    runtime: Runtime, command: m.Score, ids: list[int], widths: U8, cancelled: Callable[[], bool]
+    runtime: Runtime, command: m.Score, ids: list[int], arm: Widths, cancelled: Callable[[], bool]
 ) -> m.Scored:
-    """Score `ids` at `widths` u8[layers, 2, experts] and with every plane. Raises what `hold_all` does, and
-    UsageError on a card; what was committed is committed again afterwards.
+    """Score `ids` at the widths of `arm` and with every plane. Raises what `hold_all` does, and UsageError on
+    a card; what was committed is committed again afterwards.
     """
     if runtime.room.card() is not None:
         raise UsageError(
@@ -59,19 +97,21 @@ def against_full(
         )
     hold_all(runtime, len(ids), sequences=2, scratch_bytes=scratch_bytes(runtime.spec))
     full, found = every_plane(table_of(runtime)), Compared([], [], [], [], [])
-    kept = np.zeros((PIECE_TOKENS, runtime.spec.d_model), np.float32)
+    kept = np.zeros((arm.piece_tokens, runtime.spec.d_model), np.float32)
     sequences: list[KvSequence] = []
+    arm.begin()
     try:
         with committed_for_now(runtime):
             sequences += [runtime.pool.new_sequence(), runtime.pool.new_sequence()]
-            for start in range(0, len(ids), PIECE_TOKENS):
-                part = np.asarray(ids[start : start + PIECE_TOKENS], np.int32)
+            for start in range(0, len(ids), arm.piece_tokens):
+                part = np.asarray(ids[start : start + arm.piece_tokens], np.int32)
                 use_widths(runtime, full)
-                kept[: part.size] = _rows(runtime, part, start, sequences[0], cancelled)
-                use_widths(runtime, widths)
-                rows = _rows(runtime, part, start, sequences[1], cancelled)
+                kept[: part.size] = rows_of(runtime, part, start, sequences[0], cancelled)
+                use_widths(runtime, arm.widths)
+                rows = rows_of(runtime, part, start, sequences[1], cancelled, arm.observer)
                 targets = ids[start + 1 : start + 1 + part.size]
                 _compare(runtime, kept, rows, targets, found)
+                arm.replan()
                 runtime.check_ledger()
     finally:
         for sequence in sequences:
@@ -79,26 +119,39 @@ def against_full(
     return m.Scored(command.request_id, ids[1:], *found)
 
 
-def _rows(
-    runtime: Runtime, part: NDArray[np.int32], start: int, sequence: KvSequence, cancelled: Callable[[], bool]
+def rows_of(
+    runtime: Runtime,
+    part: NDArray[np.int32],
+    start: int,
+    sequence: KvSequence,
+    cancelled: Callable[[], bool],
+    observer: LayerObserver | None = None,
 ) -> F32:
+    """The last rows f32[M, D] of M tokens at `start`, at the widths that are committed; a view."""
+    forward = runtime.forward
+    assert isinstance(forward, Forward)
     runtime.pool.extend(sequence, part.size, runtime.fast.provenance(Lane.DECODE))
-    return runtime.forward.hidden(part, start, runtime.kv_view(sequence), cancelled)
+    return forward.hidden(part, start, runtime.kv_view(sequence), cancelled, observer=observer)
 
 
 def _compare(runtime: Runtime, full: F32, arm: F32, targets: list[int], found: Compared) -> None:
     for at in range(0, len(targets), ROWS):
         some = np.asarray(targets[at : at + ROWS])
-        here, every = runtime.logits[: some.size], np.arange(some.size)
-        there = runtime.logits[ROWS : ROWS + some.size]
-        runtime.forward.logits(full[at : at + some.size], here)
-        runtime.forward.logits(arm[at : at + some.size], there)
-        expected, measured = log_softmax(here), log_softmax(there)
+        every = np.arange(some.size)
+        expected, measured = predictions(runtime, full[at : at + some.size], arm[at : at + some.size])
         found.logprobs.extend(measured[every, some].tolist())
         found.full_logprobs.extend(expected[every, some].tolist())
-        found.top1.extend(there.argmax(axis=1).tolist())
-        found.full_top1.extend(here.argmax(axis=1).tolist())
+        found.top1.extend(measured.argmax(axis=1).tolist())
+        found.full_top1.extend(expected.argmax(axis=1).tolist())
         found.kl.extend(divergence(expected, measured).tolist())
+
+
+def predictions(runtime: Runtime, full: F32, arm: F32) -> tuple[F64, F64]:
+    """Natural log-probabilities of all words, f64[M, V] each, of last rows f32[M, D] of both; M <= ROWS."""
+    here, there = runtime.logits[: len(full)], runtime.logits[ROWS : ROWS + len(arm)]
+    runtime.forward.logits(full, here)
+    runtime.forward.logits(arm, there)
+    return log_softmax(here), log_softmax(there)
 
 
 def divergence(expected: F64, measured: F64) -> F64:

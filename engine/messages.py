@@ -9,6 +9,8 @@ from typing import Literal
 import msgspec
 
 ArmName = Literal["fp16", "uniform", "static", "dp", "paged"]
+Signal = Literal["", "sensitivity", "routing", "residual", "movement"]
+"""What the arm `paged` goes by; "" = none of them."""
 FinishReason = Literal["stop", "length", "cancelled", "context", "kv_integrity", "error"]
 
 
@@ -98,6 +100,10 @@ class Score(msgspec.Struct, frozen=True, tag="score"):
     """
     against_full: bool = False
     """Compare with every plane, at the same positions; always through the decode lane."""
+    follow: bool = False
+    """Widths follow the routing of this text, as the last `Arm` "paged" said, which is compared with every
+    plane; `widths` say nothing then.
+    """
 
 
 class Arm(msgspec.Struct, frozen=True, tag="arm"):
@@ -109,6 +115,8 @@ class Arm(msgspec.Struct, frozen=True, tag="arm"):
     arm: ArmName
     bits: float = 0.0
     """Planes per expert weight on average; `fp16` needs none."""
+    without: Signal = ""
+    """A signal that the arm `paged` does without."""
     cache_dir: str = ""
     """A calibration is looked for in its folder `calibration`."""
 
@@ -424,6 +432,8 @@ class ArmWidths(msgspec.Struct, frozen=True, tag="arm_widths"):
     fp16_bytes: int
     """All expert weights in 16 bits."""
     notices: list[str] = []
+    follows: bool = False
+    """These are the widths that a text begins with: for `Score.follow`. They change, and take as much."""
 
 
 class Calibrated(msgspec.Struct, frozen=True, tag="calibrated"):
@@ -438,6 +448,8 @@ class Calibrated(msgspec.Struct, frozen=True, tag="calibrated"):
     """Experts that no token chose: they count as the mean of their layer."""
     has_damage: bool
     """Whether the error of every width was computed from the moments."""
+    has_unit: bool = False
+    """Whether it was measured what errors of each layer cost: an imatrix has no text to do so."""
 
 
 class Counted(msgspec.Struct, frozen=True, tag="counted"):

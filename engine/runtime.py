@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from ebbtide.engine.threads import default_threads, usable_threads
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.dispatch import pick
 from ebbtide.kernels.ops import KvLayout, Ops
+
+if TYPE_CHECKING:
+    from ebbtide.engine.precision.paged_arm import PagedArm
 
 MOST_THREADS_PER_CPU = 2
 
@@ -68,6 +71,8 @@ class Runtime:
     """See `OpenModel.pack_s`."""
     quality: str = "exact"
     """See `Load.quality`."""
+    paged_arm: "PagedArm | None" = None
+    """Chosen by the last `Arm`, for the scores that follow."""
 
     @classmethod
     def load(cls, command: m.Load, progress: Progress) -> "Runtime":

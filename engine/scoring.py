@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
-from ebbtide.engine.against_full import against_full
+from ebbtide.engine.against_full import AsGiven, against_full
 from ebbtide.engine.at_widths import committed_for_now, hold_all, parse_widths, table_of, use_widths
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.log_probabilities import log_softmax
@@ -54,12 +54,16 @@ def score(runtime: Runtime, command: m.Score, cancelled: Callable[[], bool]) -> 
     ids = ids[: min(command.max_tokens or runtime.ctx, runtime.ctx)]
     if len(ids) < 2:
         raise UsageError("the text is too short to be scored", hint="Give at least two tokens of text.")
-    if not command.widths and not command.against_full:
+    if not (command.widths or command.against_full or command.follow):
         return _alone(runtime, command, ids, cancelled)
     table = table_of(runtime)
+    if command.follow:
+        if runtime.paged_arm is None:
+            raise UsageError("No arm has been chosen that follows the routing.", hint="Ask for it first.")
+        return against_full(runtime, command, ids, runtime.paged_arm, cancelled)
     widths = parse_widths(table, command.widths) if command.widths else table.committed.copy()
     if command.against_full:
-        return against_full(runtime, command, ids, widths, cancelled)
+        return against_full(runtime, command, ids, AsGiven(widths), cancelled)
     hold_all(runtime, len(ids))
     with committed_for_now(runtime):
         use_widths(runtime, widths)

@@ -17,7 +17,7 @@ from ebbtide.app.eval.summary import summary_of
 from ebbtide.app.options import EngineFlags, Numbers, bench_options, model_argument, refuse
 from ebbtide.app.session import Session
 from ebbtide.engine.errors import UsageError
-from ebbtide.engine.messages import Arm, ArmName, ArmWidths, Generate, Memory, Scored
+from ebbtide.engine.messages import Arm, ArmName, ArmWidths, Generate, Memory, Scored, Signal
 
 TOKENS = 8192
 """Of the text that every machine has."""
@@ -44,10 +44,14 @@ PAGED = "paged"
     "--arm",
     type=click.Choice(["fp16", "uniform", "static", "dp", PAGED]),
     default=PAGED,
-    help="How the experts' widths are chosen: uniform, static (with --bits), or fp16.",
+    help="How the experts' widths are chosen: uniform, static or paged (with --bits), or fp16.",
 )
 @click.option("--bits", type=Numbers(0), metavar="X", help="Planes per expert weight on average, 5.5 too.")
-@click.option("--without", hidden=True)
+@click.option(
+    "--without",
+    type=click.Choice(["sensitivity", "routing", "residual", "movement"]),
+    help="Of the arm paged: leave out what it goes by.",
+)
 @click.option(
     "--task",
     type=click.Choice(["perplexity", "retrieval"]),
@@ -83,8 +87,9 @@ def evaluate(
     load = prepare_load(context, model, flags)
     with open_session(context, load) as (session, _):
         at = None
-        if arm != PAGED:
-            at = _choose(session, Arm(0, cast(ArmName, arm), bits or 0.0, load.cache_dir))
+        if arm != PAGED or bits is not None:
+            wish = Arm(0, cast(ArmName, arm), bits or 0.0, cast(Signal, without or ""), load.cache_dir)
+            at = _choose(session, wish)
         finding = None
         if task == "retrieval":
             with ProgressPrinter() as progress:
@@ -94,7 +99,7 @@ def evaluate(
             scores = _score_all(session, passages, most, at)
         where = at or _memory_now(session)
     if not any(scored.logprobs for scored in scores):
-        raise UsageError("the text is too short to score", hint="Give at least a few words.")
+        raise UsageError("The text is too short to score.", hint="Give at least a few words.")
     found = summary_of(scores)
     if as_json:
         print(json.dumps(as_object(arm, found, where) | finding_object(finding)))
@@ -104,12 +109,11 @@ def evaluate(
 
 def _check(arm: str, bits: float | None, without: str | None) -> None:
     """Raise UsageError for flags that do not go together, or not yet."""
-    refuse("--without", without, {None})
     refuse("--arm", arm, {"fp16", "uniform", "static", PAGED})
-    if arm == PAGED and bits is not None:
+    if without is not None and (arm != PAGED or bits is None):
         raise UsageError(
-            f"--arm {PAGED} with --bits is not available yet in this version",
-            hint="Give --arm uniform or --arm static, or leave --bits out.",
+            f"--without leaves out a signal of --arm {PAGED} at a number of --bits.",
+            hint=f"Give --arm {PAGED} --bits 5, for example, or leave --without out.",
         )
     if arm == "fp16" and bits is not None:
         raise UsageError("--bits says nothing about --arm fp16, which has 16.", hint="Leave --bits out.")
@@ -131,7 +135,6 @@ def _score_all(session: Session, passages: list[str], most: int | None, at: ArmW
     """At most `most` tokens of the passages, in order; an arm's compared with every plane."""
     scores: list[Scored] = []
     done, total = 0, sum(map(len, passages))
-    widths = at.widths if at is not None else b""
     with ProgressPrinter() as progress:
         for passage in passages:
             scored = sum(len(scored.logprobs) for scored in scores)
@@ -139,7 +142,7 @@ def _score_all(session: Session, passages: list[str], most: int | None, at: ArmW
                 break
             progress.update("scoring", *((done, total) if most is None else (scored, most)))
             left = 0 if most is None else most - scored + 1
-            scores.append(session.score(passage, max_tokens=left, widths=widths, against_full=at is not None))
+            scores.append(session.score(passage, max_tokens=left, at=at))
             done += len(passage)
     return scores
 

@@ -85,8 +85,7 @@ def _ask(
     for done, text in enumerate(texts):
         progress("asking", done, len(texts))
         counts = session.count(prefixes(text))
-        widths = at.widths if at is not None else b""
-        scored = session.score(text.text, widths=widths, against_full=at is not None)
+        scored = session.score(text.text, at=at)
         if len(scored.token_ids) < counts[-1] - 1:
             raise ContextError(
                 f"The questions take {counts[-1]:,} tokens, more than the context.",

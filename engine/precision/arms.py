@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ebbtide.engine.precision.byte_planner import BytePlanner
 from ebbtide.engine.precision.costs import F64, I64, U8, WIDTHS, Costs
-from ebbtide.engine.precision.greedy import by_damage_per_byte
+from ebbtide.engine.precision.routing_mass import block_weights
 
 DP_STEPS = 16
 """Average widths of a layer are told apart to so many parts of a plane."""
@@ -39,20 +40,13 @@ def uniform(costs: Costs, bits: float) -> U8:
     return widths
 
 
-def static(damage: F64, frequency: F64, costs: Costs, bits: float) -> U8:
+def static(damage: F64, frequency: F64, costs: Costs, bits: float, unit: F64 | None = None) -> U8:
     """Mixed widths fixed once: sensitivity times how often calibration text went to an expert (MxMoE's idea).
 
-    `frequency` f64[layers, experts] in any unit.
+    `frequency` f64[layers, experts] in any unit; `unit` f64[layers, 2] as in `block_weights`.
     """
-    return by_damage_per_byte(damage * frequency[:, None, :, None], costs, costs.target_bytes(bits))
-
-
-def paged(damage: F64, mass: F64, costs: Costs, bits: float, residual: F64 | None = None) -> U8:
-    """The same with the mass that was routed of late, `mass` f64[layers, experts], and what the prompt makes
-    of it, `residual` f64[layers] (None = 1).
-    """
-    eta = np.ones(len(mass)) if residual is None else residual
-    return static(damage, mass * eta[:, None], costs, bits)
+    weights = block_weights(frequency, unit=unit)
+    return BytePlanner(damage, costs).widths(weights, costs.target_bytes(bits))
 
 
 def even_damage(costs: Costs) -> F64:

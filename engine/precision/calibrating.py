@@ -27,6 +27,7 @@ from ebbtide.engine.precision.imatrix import read_imatrix
 from ebbtide.engine.precision.library_text import library_texts
 from ebbtide.engine.precision.moments import F32, Moments, Sums
 from ebbtide.engine.precision.passages import digest, passages, read_text
+from ebbtide.engine.precision.units import measure_units
 from ebbtide.engine.room import CHUNK_TOKENS
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.weights.source import WeightSource
@@ -56,14 +57,19 @@ def calibrate(
     key = model_key(runtime.source)
     path = calibration_path(Path(command.cache_dir), key)
     part_path = Part.path(path)
+    found: Sequence[Sequence[int]] = []
     if command.imatrix_path:
         moments = read_imatrix(Path(command.imatrix_path), runtime.spec, key.name)
     else:
         begun = _begin(runtime, command, part_path)
+        found = begun.passages
         moments = _Run(runtime, begun, part_path, progress, cancelled).moments()
     damage = all_damage(runtime.source, moments, partial(_report_damage, progress, cancelled))
+    unit = None
+    if damage is not None and found:
+        unit = measure_units(runtime, damage, moments.mass, found, progress, cancelled)
     origin: Origin = "imatrix" if command.imatrix_path else "text"
-    Calibration(key, moments, damage, origin=origin).save(path)
+    Calibration(key, moments, damage, unit, origin=origin).save(path)
     part_path.unlink(missing_ok=True)
     return m.Calibrated(
         command.request_id,
@@ -72,6 +78,7 @@ def calibrate(
         moments.tokens,
         moments.unused,
         has_damage=damage is not None,
+        has_unit=unit is not None,
     )
 
 

@@ -14,7 +14,7 @@ from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf.faults import shown
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.precision.array_file import Arrays, read_arrays, write_arrays
-from ebbtide.engine.precision.moments import F32, Moments, Sums, merged
+from ebbtide.engine.precision.moments import F32, F64, Moments, Sums, merged
 from ebbtide.engine.weights.pack_index import SourceIdentity, identify
 from ebbtide.engine.weights.pack_source import PackSource
 from ebbtide.engine.weights.source import WeightSource
@@ -69,6 +69,8 @@ class Calibration:
     moments: Moments
     damage: F32 | None = None
     """[L, 2, E, 9]: see `damage.all_damage`. None = not computed, or of other moments."""
+    unit: F64 | None = None
+    """[L, 2]: what damage of each layer and kind costs the model (units.py). None = not measured."""
     heads: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Of the prompt residuals; empty = there are none."""
     origin: Origin = "text"
@@ -79,6 +81,8 @@ class Calibration:
         arrays: Arrays = {"gate_up": moments.gate_up, "down": moments.down, "mass": moments.mass}
         if self.damage is not None:
             arrays["damage"] = self.damage
+        if self.unit is not None:
+            arrays["unit"] = self.unit
         arrays |= {HEADS + name: array for name, array in self.heads.items()}
         about = _About(VERSION, self.model, self.origin, moments.tokens, moments.has_down)
         write_arrays(path, about, arrays)
@@ -91,7 +95,7 @@ class Calibration:
         _check_shapes(path, arrays, spec, AGAIN)
         moments = Moments(arrays["gate_up"], arrays["down"], arrays["mass"], about.tokens, about.has_down)
         heads = {name.removeprefix(HEADS): array for name, array in arrays.items() if name.startswith(HEADS)}
-        return cls(about.model, moments, arrays.get("damage"), heads, about.origin)
+        return cls(about.model, moments, arrays.get("damage"), arrays.get("unit"), heads, about.origin)
 
 
 def with_samples(kept: Calibration | None, model: ModelKey, added: Moments) -> Calibration:
@@ -166,6 +170,8 @@ def _check_shapes(path: Path, arrays: Arrays, spec: ModelSpec, hint: str) -> Non
     }
     if "damage" in arrays:
         wanted["damage"] = ((spec.layers, 2, spec.experts, MAX_PLANES + 1), np.float32)
+    if "unit" in arrays:
+        wanted["unit"] = ((spec.layers, 2), np.float64)
     for name, (shape, kind) in wanted.items():
         array = arrays.get(name)
         if array is None or array.shape != shape or array.dtype != kind or not np.isfinite(array).all():

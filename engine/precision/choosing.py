@@ -14,6 +14,7 @@ from ebbtide.engine.at_widths import U8, hold_all, table_of
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.precision import arms
 from ebbtide.engine.precision.costs import F64, Costs
+from ebbtide.engine.precision.paged_arm import PagedArm
 from ebbtide.engine.runtime import Progress, Runtime
 from ebbtide.engine.weights.source import KINDS, WeightSource
 
@@ -22,17 +23,23 @@ TEXT_TOKENS = 1024
 DAMAGE_STAGE = "Measuring the error of each width"
 LATER = {
     "dp": "chooses between two widths for every token",
-    "paged": "follows what was routed of late",
 }
 HINT = "Give --arm uniform, static or fp16."
 
 
 class Known(NamedTuple):
-    """Damage f64[layers, 2, experts, WIDTHS] per unit of routed mass, and that mass f64[layers, experts]."""
+    """Damage f64[layers, 2, experts, WIDTHS] per unit of routed mass, and that mass f64[layers, experts], or
+    None where nothing is known about routing.
+    """
 
     damage: F64
-    mass: F64
+    mass: F64 | None
+    unit: F64 | None = None
+    """f64[layers, 2]: what damage of each layer and kind costs; None = it was not measured."""
     notice: str = ""
+
+
+NO_HEADS = "The calibration has no residual heads, so there is nothing to leave out: this is the arm paged."
 
 
 def choose(
@@ -41,6 +48,7 @@ def choose(
     """Answer an `Arm`, and bring all planes into memory. Raises UsageError for what cannot be had, FitError
     (with the budget that is enough) where not all planes fit, Cancelled.
     """
+    runtime.paged_arm = None
     table = table_of(runtime)
     costs = Costs.of(table.layouts, table.experts)
     if command.arm in LATER:
@@ -63,10 +71,16 @@ def choose(
     if command.arm == "uniform":
         return _answer(command, costs, arms.uniform(costs, command.bits))
     found = known(runtime.source, command.cache_dir, progress, cancelled)
-    return _answer(command, costs, arms.static(found.damage, found.mass, costs, command.bits), found.notice)
+    if command.arm == "static":
+        mass = np.ones(costs.shape[::2]) if found.mass is None else found.mass
+        widths = arms.static(found.damage, mass, costs, command.bits, found.unit)
+        return _answer(command, costs, widths, found.notice)
+    runtime.paged_arm = PagedArm(costs, command.bits, *found[:3], command.without)
+    notices = (found.notice, NO_HEADS if command.without == "residual" else "")
+    return _answer(command, costs, runtime.paged_arm.widths, *notices)
 
 
-def _answer(command: m.Arm, costs: Costs, widths: U8, notice: str = "") -> m.ArmWidths:
+def _answer(command: m.Arm, costs: Costs, widths: U8, *notices: str) -> m.ArmWidths:
     sixteen = command.arm == "fp16"
     return m.ArmWidths(
         command.request_id,
@@ -75,23 +89,23 @@ def _answer(command: m.Arm, costs: Costs, widths: U8, notice: str = "") -> m.Arm
         expert_bytes=costs.bytes_in_16_bits if sixteen else costs.expert_bytes(widths),
         full_bytes=costs.expert_bytes(costs.full()),
         fp16_bytes=costs.bytes_in_16_bits,
-        notices=[notice] if notice else [],
+        notices=[notice for notice in notices if notice],
+        follows=command.arm == "paged",
     )
 
 
 def known(source: WeightSource, cache_dir: str, progress: Progress, cancelled: Callable[[], bool]) -> Known:
-    """A calibration's damage and mass; without one, damage of the weights alone and the same mass for all."""
+    """A calibration's damage and mass; without one, damage of the weights alone and the no mass."""
     calibration = _calibration(source, cache_dir)
     if calibration is not None:
         damage = calibration.damage
         if damage is None:
             damage = _damage(source, calibration.moments, progress, cancelled)
-        return Known(np.asarray(damage, np.float64), np.asarray(calibration.moments.mass, np.float64))
+        mass = np.asarray(calibration.moments.mass, np.float64)
+        return Known(np.asarray(damage, np.float64), mass, calibration.unit)
     damage = _damage(source, None, progress, cancelled)
-    mass = np.ones((source.spec.layers, source.spec.experts))
-    return Known(
-        np.asarray(damage, np.float64), mass, "Without a calibration, only the weights' errors count."
-    )
+    notice = "Without a calibration, only the weights' errors count."
+    return Known(np.asarray(damage, np.float64), None, None, notice)
 
 
 def _calibration(source: WeightSource, cache_dir: str) -> Any:

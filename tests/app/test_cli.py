@@ -158,7 +158,7 @@ def test_flags_of_later_versions_are_refused_by_name(cli: Cli, model: str, flags
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_no_flag_that_is_refused(cli: Cli, command: str) -> None:
     shown = cli(command, "--help").out.split()
-    refused = "--kv --miss --resize --record --without"
+    refused = "--kv --miss --resize --record"
     assert shown and not set(refused.split()) & set(shown)
     assert ("--width" in shown) == (command == "bench")
     assert ("--quality" in shown) == (command in ("chat", "run", "bench"))

@@ -14,6 +14,8 @@ from ebbtide.engine.at_widths import committed_for_now, use_widths
 from ebbtide.engine.log_probabilities import log_softmax
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.model.forward import Cancelled
+from ebbtide.engine.precision.choosing import choose
+from ebbtide.engine.precision.paged_arm import EVERY_TOKENS
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import score, teacher_forced
 from tests.helpers.attention_kernels import isas
@@ -179,6 +181,60 @@ def test_the_budget_that_is_told_is_enough(mixtral: Path) -> None:
     (found,) = of(events, m.Scored)
     (plenty,) = scored(mixtral, command)
     assert found.logprobs == plenty.logprobs and found.kl == plenty.kl
+
+
+def followed(path: Path, *texts: str, **fields: Any) -> tuple[m.ArmWidths, list[m.Scored]]:
+    """By the arm paged, each text from its own beginning."""
+    scores = [m.Score(2, text, against_full=True, follow=True) for text in texts]
+    events = run(load(path, **fields), m.Arm(1, "paged", 3.5), *scores)
+    assert not of(events, m.Failed)
+    (at,) = of(events, m.ArmWidths)
+    return at, of(events, m.Scored)
+
+
+@pytest.mark.parametrize("name", ["mixtral", "uneven"])
+def test_widths_follow_what_was_routed_before(name: str, request: pytest.FixtureRequest) -> None:
+    """Until the first change all is as with the widths that it begins with; then it is not."""
+    path: Path = request.getfixturevalue(name)
+    at, (whole, part, again) = followed(path, LONG, LONG[:400], LONG)
+    assert at.follows and whole.logprobs == again.logprobs and whole.kl == again.kl
+    fixed, plain = scored(path, m.Score(1, LONG, widths=at.widths, against_full=True), m.Score(2, LONG))
+    assert whole.full_logprobs == fixed.full_logprobs == plain.logprobs
+    assert whole.logprobs[:EVERY_TOKENS] == fixed.logprobs[:EVERY_TOKENS]
+    assert whole.logprobs[EVERY_TOKENS:] != fixed.logprobs[EVERY_TOKENS:]
+    # The last token or two of a part may be others in the whole text.
+    count = len(part.logprobs) - 2
+    assert count > 2 * EVERY_TOKENS and part.logprobs[:count] == whole.logprobs[:count]
+
+
+def test_following_gives_the_same_bits_with_any_threads(mixtral: Path) -> None:
+    found = [followed(mixtral, LONG, threads=threads)[1] for threads in (1, 2)]
+    assert found[0] == found[1]
+
+
+def test_what_was_followed_leaves_no_trace(mixtral: Path) -> None:
+    runtime = Runtime.load(load(mixtral), lambda *_: None)
+    choose(runtime, m.Arm(1, "paged", 3.5), lambda *_: None, lambda: False)
+    table, arm, seen = runtime.fast.table, runtime.paged_arm, set()
+    assert table is not None and arm is not None
+    replan = arm.replan
+
+    def look() -> None:
+        seen.add(table.committed.tobytes())
+        replan()
+
+    arm.replan = look  # type: ignore[method-assign]
+    score(runtime, m.Score(1, LONG, follow=True), lambda: False)
+    assert len(seen) > 1 and table.is_exact and runtime.memory().kv_bytes == 0
+    runtime.fast.check_integrity()
+    runtime.close()
+
+
+def test_nothing_is_followed_without_an_arm(mixtral: Path) -> None:
+    for others in ((), (m.Arm(1, "paged", 5.0), m.Arm(2, "uniform", 5.0))):
+        events = run(load(mixtral), *others, m.Score(3, TEXT, follow=True))
+        (failed,) = of(events, m.Failed)
+        assert failed.exit_code == 2 and "No arm" in failed.message and failed.hint
 
 
 REFUSED: dict[str, tuple[dict[str, Any], bytes, str]] = {

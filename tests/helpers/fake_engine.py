@@ -369,9 +369,8 @@ class FakeEngine:
         if self.script.request_failure:
             self.emit(failure(wish.request_id, self.script.request_failure))
             return
-        self.emit(
-            ArmWidths(wish.request_id, b"\x05\x06", wish.bits or 16.0, 50, 80, 160, ["Only an estimate"])
-        )
+        found = wish.request_id, b"\x05\x06", wish.bits or 16.0, 50, 80, 160, ["Only an estimate"]
+        self.emit(ArmWidths(*found, follows=wish.arm == "paged"))
 
 
 def failure(request_id: int, parts: list[str]) -> Failed:

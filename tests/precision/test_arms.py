@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.tables import LayerLayouts
 from ebbtide.engine.precision import arms
+from ebbtide.engine.precision.byte_planner import BytePlanner
 from ebbtide.engine.precision.costs import WIDTHS, Costs
-from ebbtide.engine.precision.greedy import by_damage_per_byte
+from ebbtide.engine.precision.paged_arm import PagedArm
 from ebbtide.kernels.layout import FORMATS, MatrixShape, block_layout
 
 F64 = NDArray[np.float64]
@@ -48,7 +49,7 @@ def all_arms(costs: Costs, bits: float) -> dict[str, NDArray[np.uint8]]:
     return {
         "uniform": arms.uniform(costs, bits),
         "static": arms.static(damage, mass, costs, bits),
-        "paged": arms.paged(damage, mass, costs, bits, np.linspace(0.5, 2, LAYERS)),
+        "paged": PagedArm(costs, bits, damage, mass).widths,
     }
 
 
@@ -109,6 +110,11 @@ def test_a_layout_with_fewer_planes_stays_at_its_own() -> None:
     assert (widths[:, 0] == 8).all() and (widths[:, 1] == 4).all()
 
 
+def planned(damage: F64, costs: Costs, target_bytes: int) -> NDArray[np.uint8]:
+    """With a weight of 1 for all blocks."""
+    return BytePlanner(damage, costs).widths(np.ones(damage[..., 0].size), target_bytes)
+
+
 def total(damage: F64, widths: NDArray[np.uint8]) -> float:
     return float(np.take_along_axis(damage, widths.astype(np.int64)[..., None], axis=3).sum())
 
@@ -124,7 +130,7 @@ def test_no_choice_of_as_many_bytes_is_better() -> None:
     found = set()
     for worth in np.geomspace(1e-4, 10, 30):
         chosen = min(every, key=lambda q: total(damage, q) + worth * few.expert_bytes(q))
-        widths = by_damage_per_byte(damage, few, few.expert_bytes(chosen))
+        widths = planned(damage, few, few.expert_bytes(chosen))
         assert total(damage, widths) == pytest.approx(total(damage, chosen))
         found.add(widths.tobytes())
     assert len(found) > 4
@@ -138,14 +144,16 @@ def test_static_beats_uniform_and_follows_frequency() -> None:
     often = mass.copy()
     often[2, 3] = 1e6
     assert (arms.static(damage, often, costs, 5)[2, :, 3] > static[2, :, 3]).all()
-    assert (arms.paged(damage, mass, costs, 5, np.ones(LAYERS)) == static).all()
-    eta = np.array([2.0, 0.5, 0.5, 0.5])
-    assert arms.paged(damage, mass, costs, 5, eta)[0].sum() > static[0].sum()
+    assert (arms.static(damage, mass, costs, 5, np.ones((LAYERS, 2))) == static).all()
+    unit = np.ones((LAYERS, 2))
+    unit[0, 1] = 64
+    dear = arms.static(damage, mass, costs, 5, unit)
+    assert dear[0, 1].sum() > static[0, 1].sum() and dear[0, 0].sum() <= static[0, 0].sum()
 
 
 def test_without_sensitivity_all_blocks_are_alike() -> None:
     costs = KINDS["8 planes"]
-    widths = arms.paged(arms.even_damage(costs), np.ones((LAYERS, EXPERTS)), costs, 5)
+    widths = PagedArm(costs, 5, damage_of(costs), np.ones((LAYERS, EXPERTS)), without="sensitivity").widths
     assert (widths == 5).all()
 
 
@@ -154,13 +162,13 @@ def test_damage_that_is_not_convex_is_stepped_over() -> None:
     costs = costs_of(experts=1)
     damage = np.zeros((*costs.shape, WIDTHS))
     damage[...] = np.array([10, 8, 8, 1, 0.9, 0.8, 0.7, 0.6, 0.5])
-    widths = by_damage_per_byte(damage, costs, costs.target_bytes(2.0))
+    widths = planned(damage, costs, costs.target_bytes(2.0))
     assert (widths == 3).sum() >= 4 and (widths == 2).sum() <= 1
 
 
 def test_no_damage_at_all_still_fills_the_bytes() -> None:
     costs = KINDS["8 planes"]
-    widths = by_damage_per_byte(np.zeros((*costs.shape, WIDTHS)), costs, costs.target_bytes(4.0))
+    widths = planned(np.zeros((*costs.shape, WIDTHS)), costs, costs.target_bytes(4.0))
     assert costs.expert_bytes(widths) == costs.target_bytes(4.0)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.gguf import open_gguf
-from ebbtide.engine.precision import calibrating
+from ebbtide.engine.precision import calibrating, units
 from ebbtide.engine.precision.calibration_file import Calibration, Part, calibration_path, model_key
 from ebbtide.engine.precision.passages import passages
 from ebbtide.engine.text import Tokenizer
@@ -61,7 +61,10 @@ def file_bytes(outcome: m.Calibrated | m.Failed) -> bytes:
 
 
 @pytest.mark.parametrize("family", ["mixtral", "olmoe", "qwen2moe", "qwen3moe"])
-def test_moments_follow_the_float_reference(family: Family, tmp_path: Path, text: Path) -> None:
+def test_moments_follow_the_float_reference(
+    family: Family, tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "PASSAGE_TOKENS", 16)  # the reference is slow, and this is about moments
     model = write_tiny(tmp_path / "model.gguf", family, seed=2)
     outcome = calibrate(model, tmp_path, text, isa="reference", max_tokens=700)
     assert isinstance(outcome, m.Calibrated) and outcome.tokens == 700
@@ -86,11 +89,13 @@ def test_the_budget_and_the_threads_change_no_bit(model: Path, text: Path, tmp_p
         assert file_bytes(calibrate(model, tmp_path / "a", text, budget=budget, threads=threads)) == whole
 
 
-@pytest.mark.parametrize("layers", [1, 40, 83])
+@pytest.mark.parametrize("layers", [1, 40, 83, 100, 150])
 def test_an_interrupted_one_goes_on_to_the_same_file(
     layers: int, model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After so many layers: in the first passage, in the middle, and in the very last of them."""
+    """After so many layers: in the first passage, in the middle, and in the very last of them; then while the
+    error of each width is measured, and what it costs.
+    """
     monkeypatch.setattr(calibrating, "CHECKPOINT_PASSAGES", 2)
     whole = file_bytes(calibrate(model, tmp_path / "whole", text))
     cut = calibrate(model, tmp_path / "cut", text, cancel_after=layers)
@@ -99,6 +104,14 @@ def test_an_interrupted_one_goes_on_to_the_same_file(
     assert [path.name.endswith(".part.npz") for path in parts] == [True]
     assert file_bytes(calibrate(model, tmp_path / "cut", text, resume=True)) == whole
     assert [path.suffixes for path in (tmp_path / "cut" / "calibration").iterdir()] == [[".npz"]]
+
+
+def test_what_errors_cost_is_kept_too(model: Path, text: Path, tmp_path: Path) -> None:
+    outcome = calibrate(model, tmp_path, text)
+    assert isinstance(outcome, m.Calibrated) and outcome.has_unit and outcome.has_damage
+    unit = kept(model, tmp_path).unit
+    assert unit is not None and unit.shape == (WIDE["layers"], 2) and (unit > 0).all()
+    assert np.log(unit).mean() == pytest.approx(0) and unit.std() > 0
 
 
 def test_resume_does_only_what_is_left(

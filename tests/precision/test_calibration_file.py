@@ -50,6 +50,7 @@ def same(one: Calibration, other: Calibration) -> bool:
     names = ("gate_up", "down", "mass", "tokens", "has_down")
     moments = all(np.array_equal(getattr(one.moments, name), getattr(other.moments, name)) for name in names)
     damage = one.damage is other.damage or np.array_equal(one.damage, other.damage)  # type: ignore[arg-type]
+    damage = damage and (one.unit is other.unit or np.array_equal(one.unit, other.unit))  # type: ignore[arg-type]
     heads = one.heads.keys() == other.heads.keys() and all(
         np.array_equal(one.heads[name], other.heads[name]) for name in one.heads
     )
@@ -62,6 +63,7 @@ def test_what_is_saved_is_loaded(
     heads: dict[str, Any], damage: str | None, spec: ModelSpec, tmp_path: Path
 ) -> None:
     fields: dict[str, Any] = {"heads": heads, "origin": "imatrix"} | ({} if damage else {"damage": None})
+    fields |= {"unit": np.full((spec.layers, 2), 0.5)} if damage else {}
     saved, path = calibration(spec, **fields), tmp_path / "deep" / "file.npz"
     saved.save(path)
     first = path.read_bytes()
@@ -114,6 +116,9 @@ def test_what_is_missing_or_of_another_shape(spec: ModelSpec, tmp_path: Path) ->
         Calibration.load(path, KEY, spec)
     calibration(spec, damage=np.zeros((1, 2, 3), np.float32)).save(path)
     with pytest.raises(ModelError, match="its damage"):
+        Calibration.load(path, KEY, spec)
+    calibration(spec, unit=np.ones(spec.layers)).save(path)
+    with pytest.raises(ModelError, match="its unit"):
         Calibration.load(path, KEY, spec)
     Part(KEY, "00", 3, Sums(spec)).save(other)
     with pytest.raises(ModelError, match="damaged"):

@@ -101,7 +101,7 @@ def test_sixteen_bits_are_not_made_of_eight(folder: Path) -> None:
         (arm("uniform"), "--bits 0 cannot be had"),
         (arm("static", 0.5), "--bits 0.5 cannot be had"),
         (arm("dp", 5), "--arm dp is not available yet"),
-        (arm("paged", 5), "--arm paged is not available yet"),
+        (arm("paged"), "--bits 0 cannot be had"),
     ],
 )
 def test_what_cannot_be_had(mixtral: Path, command: m.Arm, words: str) -> None:
@@ -163,7 +163,7 @@ def test_static_takes_a_calibration_that_is_there(
     calibration = SimpleNamespace(
         model_key=lambda source: "key",
         calibration_path=lambda cache, key: file,
-        Calibration=SimpleNamespace(load=lambda *_: SimpleNamespace(moments=moments, damage=kept)),
+        Calibration=SimpleNamespace(load=lambda *_: SimpleNamespace(moments=moments, damage=kept, unit=None)),
     )
     parts = {"damage": damage, "calibration_file": calibration}
     monkeypatch.setattr(choosing, "_part", parts.get)
@@ -175,6 +175,18 @@ def test_static_takes_a_calibration_that_is_there(
     widths = np.frombuffer(found.widths, np.uint8).reshape(mass.shape[0], 2, -1)
     assert (widths[0, :, 2] == 8).all() and not found.notices
     assert calls == ([] if has_damage else [moments])
+
+
+@pytest.mark.parametrize("without", ["", "residual", "sensitivity", "routing", "movement"])
+def test_paged_begins_with_what_calibration_knows(
+    mixtral: Path, monkeypatch: pytest.MonkeyPatch, without: Any
+) -> None:
+    monkeypatch.setattr(choosing, "_part", {"damage": fake_damage([])}.get)
+    static, found = answer(mixtral, arm("static", 5)), answer(mixtral, arm("paged", 5, without=without))
+    assert found.follows and not static.follows
+    assert (found.widths == static.widths) == (without != "sensitivity")
+    assert abs(found.expert_bytes - static.expert_bytes) < 2 * 128 * 128 / 8
+    assert any("no residual heads" in notice for notice in found.notices) == (without == "residual")
 
 
 def test_the_choice_can_be_cancelled(mixtral: Path, monkeypatch: pytest.MonkeyPatch) -> None:

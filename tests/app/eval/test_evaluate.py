@@ -53,9 +53,24 @@ def test_an_arm_is_compared_with_every_plane(cli: Cli, model: str, text: str, tm
     assert (wish["arm"], wish["bits"]) == ("uniform", 5.5) and wish["cache_dir"]
     (score,) = commands(record, "score")
     assert score["against_full"] and score["widths"] == "BQY=", "the engine's own two blocks"
+    assert not score["follow"]
     out = cli(*arguments).out
     assert "experts (uniform): 5.50 bits a weight" in out and "31.2% of 16 bits" in out
     assert "perplexity +171.83%, KL 0.5000 nats, same likeliest token 75.0%" in out
+
+
+@pytest.mark.parametrize("without", ["", "sensitivity", "routing", "residual", "movement"])
+def test_the_arm_that_follows_the_routing(
+    cli: Cli, model: str, text: str, tmp_path: Path, without: str
+) -> None:
+    record = tmp_path / "commands"
+    arguments = ["eval", model, "--text", text, "--arm", "paged", "--bits", "5", "--json"]
+    arguments += ["--without", without] if without else []
+    result = json.loads(cli(*arguments, script=Script(record=str(record))).out)
+    assert (result["arm"], result["average_bits"], result["kl"]) == ("paged", 5, 0.5)
+    (wish,), (score,) = commands(record, "arm"), commands(record, "score")
+    assert (wish["arm"], wish["bits"], wish["without"]) == ("paged", 5, without)
+    assert score["follow"] and score["against_full"]
 
 
 def test_sixteen_bits_need_no_number(cli: Cli, model: str, text: str) -> None:
@@ -120,9 +135,10 @@ def test_what_is_no_text(cli: Cli, model: str, tmp_path: Path, content: bytes | 
         (["--arm", "uniform"], "--arm uniform needs --bits"),
         (["--arm", "static"], "--arm static needs --bits"),
         (["--arm", "fp16", "--bits", "5"], "--bits says nothing about --arm fp16"),
-        (["--bits", "5"], "--arm paged with --bits is not available yet"),
         (["--arm", "dp", "--bits", "5"], "--arm dp is not available yet"),
-        (["--without", "routing"], "--without routing is not available yet"),
+        (["--without", "routing"], "--without leaves out a signal of --arm paged"),
+        (["--without", "routing", "--arm", "static", "--bits", "5"], "--without leaves out"),
+        (["--without", "nothing", "--bits", "5"], "--without"),
         (["--task", "retrieval", "--tokens", "5"], "--tokens is for --task perplexity"),
         (["--arm", "uniform", "--bits", "nan"], "nan is not a number"),
         (["--arm", "uniform", "--bits", "-1"], "--bits"),

@@ -77,11 +77,11 @@ class Asked:
     def count(self, texts: list[str]) -> list[int]:
         return [len(text) for text in texts]
 
-    def score(self, text: str, *, widths: bytes = b"", against_full: bool = False) -> Scored:
-        self.asked.append((text, widths))
+    def score(self, text: str, *, at: ArmWidths | None = None) -> Scored:
+        self.asked.append((text, at.widths if at is not None else b""))
         ids = [ord(letter) for letter in text][0 if self.begins else 1 :][: self.ctx - 1]
-        known = self._known(ids, self.arm if widths else self.full, text)
-        if not against_full:
+        known = self._known(ids, self.arm if at is not None else self.full, text)
+        if at is None:
             return Scored(1, ids, [-1.0] * len(ids), known)
         full = self._known(ids, self.full, text)
         return Scored(1, ids, [-1.0] * len(ids), known, [-1.0] * len(ids), [0.0] * len(ids), full)
