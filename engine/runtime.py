@@ -64,7 +64,7 @@ class Runtime:
     notices: tuple[str, ...]
     load_s: float
     chunk_tokens: int
-    """Prefill chunks end at multiples of it."""
+    """The most tokens of a prefill chunk (prefill_chunks.py)."""
     pack_below_bytes: int = 0
     """See `OpenModel.pack_below_bytes`."""
     pack_s: float = 0.0

@@ -24,7 +24,7 @@ DAMAGE_STAGE = "Measuring the error of each width"
 LATER = {
     "dp": "chooses between two widths for every token",
 }
-HINT = "Give --arm uniform, static or fp16."
+HINT = "Give --arm uniform, static, paged or fp16."
 
 
 class Known(NamedTuple):
