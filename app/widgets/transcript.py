@@ -55,8 +55,6 @@ class Transcript(AnswerInks):
         yield Greeting()
 
     def on_mount(self) -> None:
-        for size in ("virtual_size", "container_size"):
-            self.watch(self, size, self._size_changed)
         self.watch(self, "scroll_y", self._scrolled, init=False)
 
     @property
@@ -71,6 +69,8 @@ class Transcript(AnswerInks):
         needs_bar = virtual_size.height > container_size.height
         is_other = needs_bar != self.show_vertical_scrollbar
         is_changed = super()._size_updated(size, virtual_size, container_size, layout=layout and is_other)
+        if needs_bar != self.is_anchored:  # not by a watcher: without another layout none is told
+            self.call_after_refresh(self._anchor_if_longer_than_view)
         if self._place.is_set:
             self.call_next(self._place.resized)  # a resize event does not come for every layout
         return is_changed
@@ -237,10 +237,6 @@ class Transcript(AnswerInks):
                 await self._mount_window(first, max(at + 1, self._on_from(first, MOST_MOUNTED)))
         self.anchor(False)
         self.call_after_refresh(self.scroll_to_widget, self._turns[at], animate=False)
-
-    def _size_changed(self) -> None:
-        """Both sizes are right only after the layout."""
-        self.call_after_refresh(self._anchor_if_longer_than_view)
 
     def _anchor_if_longer_than_view(self) -> None:
         """A short chat stands at the top; an anchored one would be pushed down to the prompt."""

@@ -1,9 +1,11 @@
 """The transcript alone: what streaming shows, and where the view stands meanwhile."""
 
 import pytest
+from textual.geometry import Size
 from textual.pilot import Pilot
 
 from ebbtide.app.markdown_parts import PART_BLOCKS
+from ebbtide.app.widgets.transcript import Transcript
 from ebbtide.app.widgets.turns import AnswerTurn, Note, UserTurn
 from tests.helpers.chat_host import settled, until
 from tests.helpers.transcript_host import Host
@@ -109,6 +111,23 @@ async def test_the_end_is_followed_and_a_short_chat_stands_at_the_top() -> None:
         answer = await new_answer(pilot, host)
         await stream(pilot, answer, "short")
         assert host.transcript.scroll_y == 0 and "question" in host.lines()[1]
+        await stream(pilot, answer, "\n\nparagraph" * 40)
+        await until(pilot, lambda: host.transcript.scroll_y == host.transcript.max_scroll_y > 0)
+
+
+async def test_the_end_is_followed_from_a_layout_that_needs_no_other_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Textual lays out without a second layout to come where it shows what a scroll has uncovered."""
+    host, size_updated = Host(), Transcript._size_updated
+
+    def without_another(view: Transcript, *sizes: Size, layout: bool = True) -> bool:
+        return size_updated(view, *sizes, layout=False)
+
+    async with host.run_test() as pilot:
+        answer = await new_answer(pilot, host)
+        await stream(pilot, answer, "short")
+        monkeypatch.setattr(Transcript, "_size_updated", without_another)
         await stream(pilot, answer, "\n\nparagraph" * 40)
         await until(pilot, lambda: host.transcript.scroll_y == host.transcript.max_scroll_y > 0)
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -102,7 +102,17 @@ class Terminal:
     def wait_for(self, *texts: str, after: int = 0) -> None:
         """Until all of them have been written, beyond the first `after` bytes."""
         for text in texts:
-            wait_until(lambda text=text: text.encode() in self.output[after:], f"{text!r} on the terminal")  # type: ignore[misc]
+            with self._shown_if_it_fails(after):
+                wait_until(lambda text=text: text.encode() in self.output[after:], f"{text!r} on the terminal")  # type: ignore[misc]
+
+    @contextlib.contextmanager
+    def _shown_if_it_fails(self, after: int) -> Iterator[None]:
+        """A failure tells what was written instead, and whether the program was still there."""
+        try:
+            yield
+        except AssertionError as error:
+            error.add_note(f"exit code {self.process.poll()}; written: {self.output[after:][-6000:]!r}")
+            raise
 
     def wait_for_end(self) -> int:
         """Until the program has ended and all it wrote has been read; returns its exit code."""
