@@ -37,6 +37,11 @@ class TakingOver(LinuxDriver):
         with suppress(termios.error):
             self._set_up = termios.tcgetattr(self.fileno)
 
+    def _sigtstp_application(self, *_: object) -> None:
+        """What a handler of a signal interrupts may hold the lock of the queue for what is written."""
+        with suppress(RuntimeError):  # the application has ended
+            self._loop.call_soon_threadsafe(super()._sigtstp_application)
+
     def _sigcont_application(self, *_: object) -> None:
         """Where the program was stopped without notice (SIGSTOP), nothing was given up: to start again would
         make a second reader, and each key go to one of them. But a shell has set the terminal its own way.
@@ -44,6 +49,11 @@ class TakingOver(LinuxDriver):
         if self._key_thread is None or not self._key_thread.is_alive():
             super()._sigcont_application()
             return
+        with suppress(RuntimeError):  # the application has ended
+            self._loop.call_soon_threadsafe(self._show_again)
+
+    def _show_again(self) -> None:
+        """After SIGCONT; not in its handler, for the same reason."""
         if self._set_up is not None:
             with suppress(termios.error):
                 termios.tcsetattr(self.fileno, termios.TCSANOW, self._set_up)

@@ -6,8 +6,10 @@ import shlex
 import signal
 import sys
 import termios
+import time
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
@@ -202,6 +204,38 @@ def test_stopped_and_continued_it_reads_keys_once_and_draws_all_again(tmp_path: 
             at, words = len(terminal.output), f"words {number} of a question"
             terminal.send(words + "\r")
             terminal.wait_for(words, "the answer", after=at)
+
+
+def test_continued_while_it_writes_it_goes_on(tmp_path: Path) -> None:
+    """A signal comes at any moment, also where what it needs is held by what it has interrupted."""
+    model = tmp_path / "tiny.gguf"
+    model.write_bytes(b"GGUF")
+    with Terminal(Script(answer="the answer"), str(model)) as terminal:
+        terminal.wait_for("ready")
+        for number in range(3):
+            for _ in range(300):
+                terminal.process.send_signal(signal.SIGCONT)
+                time.sleep(0.001)
+            at = len(terminal.output)
+            terminal.send(f"question {number}\r")
+            terminal.wait_for(f"question {number}", "the answer", after=at)
+
+
+def test_suspended_from_outside_while_it_writes_it_can_be_continued(tmp_path: Path) -> None:
+    model = tmp_path / "tiny.gguf"
+    model.write_bytes(b"GGUF")
+    script = msgspec.structs.replace(ENDLESS, token_delay_s=0.001)
+    with Terminal(script, str(model)) as terminal:
+        terminal.wait_for("ready")
+        terminal.send("a question\r")
+        process = psutil.Process(terminal.process.pid)
+        for _ in range(30):
+            terminal.wait_for("word", after=len(terminal.output))
+            process.send_signal(signal.SIGTSTP)
+            wait_until(lambda: process.status() == psutil.STATUS_STOPPED, "a stopped process")
+            at = len(terminal.output)
+            process.resume()
+            terminal.wait_for("\x1b[?1049h", after=at)
 
 
 TAKE_TERMINAL = """\

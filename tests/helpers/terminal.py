@@ -102,8 +102,9 @@ class Terminal:
     def wait_for(self, *texts: str, after: int = 0) -> None:
         """Until all of them have been written, beyond the first `after` bytes."""
         for text in texts:
+            wanted = text.encode()
             with self._shown_if_it_fails(after):
-                wait_until(lambda text=text: text.encode() in self.output[after:], f"{text!r} on the terminal")  # type: ignore[misc]
+                wait_until(lambda wanted=wanted: wanted in self.output[after:], f"{text!r} on the terminal")  # type: ignore[misc]
 
     @contextlib.contextmanager
     def _shown_if_it_fails(self, after: int) -> Iterator[None]:
