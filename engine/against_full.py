@@ -46,40 +46,57 @@ class Compared(NamedTuple):
 
 
 def scratch_bytes(spec: ModelSpec) -> int:
-    """What it needs beside the plan's memory: kept rows, and four arrays f64[ROWS, vocabulary]."""
-    return 4 * PIECE_TOKENS * spec.d_model + 4 * 8 * ROWS * spec.vocab
+    """What it needs beside the plan's memory: rows of both runs and the embeddings of one, and four arrays
+    f64[ROWS, vocabulary].
+    """
+    return 3 * 4 * PIECE_TOKENS * spec.d_model + 4 * 8 * ROWS * spec.vocab
 
 
 class Widths(Protocol):
     """Where the arm's widths come from."""
 
     piece_tokens: int
-    """They hold for so many tokens."""
+    """`replan` is called after so many tokens."""
+    step_tokens: int
+    """At most so many are computed in one pass, at the same widths; no more than `piece_tokens`."""
     observer: LayerObserver | None
     """Sees the arm's passes."""
     widths: U8
-    """u8[layers, 2, experts], for the next piece."""
+    """u8[layers, 2, experts], for the next pass."""
 
     def begin(self) -> None:
         """A new text begins."""
+        ...
+
+    def ahead(self, embeddings: F32) -> None:
+        """The tokens of the next pass have these embeddings f32[M, D]: all that is known before it."""
         ...
 
     def replan(self) -> None:
         """A piece has been computed: choose the widths of the next one."""
         ...
 
+    @property
+    def read_bits(self) -> float:
+        """Planes read per expert weight on the average of this text's steps; 0 = as many as are held."""
+        ...
+
 
 class AsGiven:
     """The same widths throughout: see `Widths`."""
 
-    piece_tokens = PIECE_TOKENS
+    piece_tokens = step_tokens = PIECE_TOKENS
     observer: LayerObserver | None = None
+    read_bits = 0.0
 
     def __init__(self, widths: U8) -> None:
         self.widths = widths
 
     def begin(self) -> None:
         """Nothing was different before."""
+
+    def ahead(self, embeddings: F32) -> None:
+        """It makes no difference."""
 
     def replan(self) -> None:
         """They stay."""
@@ -107,8 +124,7 @@ def against_full(
                 part = np.asarray(ids[start : start + arm.piece_tokens], np.int32)
                 use_widths(runtime, full)
                 kept[: part.size] = rows_of(runtime, part, start, sequences[0], cancelled)
-                use_widths(runtime, arm.widths)
-                rows = rows_of(runtime, part, start, sequences[1], cancelled, arm.observer)
+                rows = _rows_of_arm(runtime, part, start, sequences[1], arm, cancelled)
                 targets = ids[start + 1 : start + 1 + part.size]
                 _compare(runtime, kept, rows, targets, found)
                 arm.replan()
@@ -116,7 +132,34 @@ def against_full(
     finally:
         for sequence in sequences:
             runtime.pool.release(sequence)
-    return m.Scored(command.request_id, ids[1:], *found)
+    return m.Scored(command.request_id, ids[1:], *found, read_bits=arm.read_bits)
+
+
+def _rows_of_arm(
+    runtime: Runtime,
+    part: NDArray[np.int32],
+    start: int,
+    sequence: KvSequence,
+    arm: Widths,
+    cancelled: Callable[[], bool],
+) -> F32:
+    """The last rows f32[M, D] of M tokens at `start`, pass by pass at the widths that `arm` has for each."""
+    rows = np.empty((part.size, runtime.spec.d_model), np.float32)
+    for at in range(0, part.size, arm.step_tokens):
+        some = part[at : at + arm.step_tokens]
+        arm.ahead(embeddings_of(runtime, some))
+        use_widths(runtime, arm.widths)
+        rows[at : at + some.size] = rows_of(runtime, some, start + at, sequence, cancelled, arm.observer)
+    return rows
+
+
+def embeddings_of(runtime: Runtime, ids: NDArray[np.int32]) -> F32:
+    """f32[M, D]: what tokens go into the first layer as."""
+    forward = runtime.forward
+    assert isinstance(forward, Forward)
+    rows = np.zeros((ids.size, runtime.spec.d_model), np.float32)
+    forward.weights.embedding.embed(forward.ops, ids, rows)
+    return rows
 
 
 def rows_of(

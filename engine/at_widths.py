@@ -79,7 +79,7 @@ def hold_all(
         raise FitError(
             f"Arms are compared with every plane in memory: that takes {mib_words(least)}, and the budget is "
             f"{mib_words(plan.budget_bytes)}.",
-            hint=f"Give --budget {mib_typed(least)} or more.",
+            hint=f"Let the model have EBBTIDE_BUDGET={mib_typed(least)} or more.",
         )
     runtime.prefixes.drop(plan.total_pages)
     if (table.available == 0).any():

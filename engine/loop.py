@@ -305,9 +305,9 @@ def _choose(
     progress: Callable[[str, int, int], None],
     cancelled: Callable[[], bool],
 ) -> m.ArmWidths:
-    from ebbtide.engine.precision.choosing import choose  # few engines ever do
+    from ebbtide.engine.precision.arm_choice import choose_arm  # few engines ever do
 
-    return choose(runtime, command, progress, cancelled)
+    return choose_arm(runtime, command, progress, cancelled)
 
 
 def _keep_widths(

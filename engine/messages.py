@@ -101,8 +101,8 @@ class Score(msgspec.Struct, frozen=True, tag="score"):
     against_full: bool = False
     """Compare with every plane, at the same positions; always through the decode lane."""
     follow: bool = False
-    """Widths follow the routing of this text, as the last `Arm` "paged" said, which is compared with every
-    plane; `widths` say nothing then.
+    """Widths follow this text, as the last `Arm` "paged" or "dp" said, which is compared with every plane;
+    `widths` say nothing then.
     """
 
 
@@ -115,6 +115,8 @@ class Arm(msgspec.Struct, frozen=True, tag="arm"):
     arm: ArmName
     bits: float = 0.0
     """Planes per expert weight on average; `fp16` needs none."""
+    budget: str = ""
+    """In place of `bits`: as many as the experts have in a budget of this size (`300MiB`, `40%`)."""
     without: Signal = ""
     """A signal that the arm `paged` does without."""
     cache_dir: str = ""
@@ -416,6 +418,10 @@ class Scored(msgspec.Struct, frozen=True, tag="scored"):
     """Kullback-Leibler divergence of these predictions from those with every plane, in nats."""
     full_top1: list[int] = []
     """The likeliest ids with every plane."""
+    read_bits: float = 0.0
+    """Planes read per expert weight, on the average of this text's tokens, where an arm chooses them token by
+    token; 0 = `ArmWidths.average_bits`.
+    """
 
 
 class ArmWidths(msgspec.Struct, frozen=True, tag="arm_widths"):

@@ -37,7 +37,7 @@ from ebbtide.kernels.dispatch import pick
 from ebbtide.kernels.ops import KvLayout, Ops
 
 if TYPE_CHECKING:
-    from ebbtide.engine.precision.paged_arm import PagedArm
+    from ebbtide.engine.against_full import Widths
 
 MOST_THREADS_PER_CPU = 2
 
@@ -71,8 +71,8 @@ class Runtime:
     """See `OpenModel.pack_s`."""
     quality: str = "exact"
     """See `Load.quality`."""
-    paged_arm: "PagedArm | None" = None
-    """Chosen by the last `Arm`, for the scores that follow."""
+    paged_arm: "Widths | None" = None
+    """Chosen by the last `Arm`, for the scores that follow: `paged`, or `dp`."""
 
     @classmethod
     def load(cls, command: m.Load, progress: Progress) -> "Runtime":

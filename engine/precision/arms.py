@@ -4,11 +4,14 @@ At the same `bits` every arm takes the same bytes (scales and planes of `Costs.t
 plane of one block that does not fit any more. Widths are u8[layers, 2 (gate_up, down), experts]; damage is
 f64[layers, 2, experts, WIDTHS], at each width, per unit of routed mass. All raise UsageError for an average
 that cannot be had.
+
+The arm `dp` is the exception in what its bytes are: see `dp_arm.py`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebbtide.engine.precision.byte_planner import BytePlanner
 from ebbtide.engine.precision.costs import F64, I64, U8, WIDTHS, Costs
@@ -68,28 +71,57 @@ class Pairs(NamedTuple):
     high: U8
     share: F64
 
+    def widths(self, costs: Costs, raised: NDArray[np.bool_]) -> U8:
+        """u8[layers, 2, experts] with the higher width in the layers that are `raised` bool[layers]; a block
+        with fewer planes has all of its own.
+        """
+        layers = np.where(raised, self.high, self.low)
+        return np.minimum(costs.full(), layers[:, None, None]).astype(np.uint8)
 
-def dp_pairs(damage: F64, frequency: F64, costs: Costs, bits: float) -> Pairs:
+    def held(self, costs: Costs) -> U8:
+        """u8[layers, 2, experts]: the planes that have to be in memory, which are the higher width's wherever
+        it is ever taken.
+        """
+        return self.widths(costs, self.share > 0)
+
+    def read_bits(self, costs: Costs) -> float:
+        """Planes read per expert weight, on the average of the tokens that the shares are of."""
+        never, always = (self.widths(costs, np.full(len(self.low), at)) for at in (False, True))
+        low, high = (_layer_bits(costs, widths) for widths in (never, always))
+        return float((low + self.share * (high - low)).sum())
+
+
+def dp_pairs(damage: F64, frequency: F64, costs: Costs, bits: float, unit: F64 | None = None) -> Pairs:
     """DP-LLM's choice: an average width of each layer such that all layers' damage is least, for planes that
     are *read* (all of the higher width stay in memory); at run time a layer takes the higher width for tokens
     whose estimated error is above `threshold`.
 
     Between two widths damage is taken to fall by a constant factor, so that layers get parts of a plane.
+    `frequency` and `unit` as in `static`.
     """
-    weighted = (damage * frequency[:, None, :, None]).sum(axis=(1, 2))
+    weights = block_weights(frequency, unit=unit).reshape(costs.shape)
+    weighted = (damage * weights[..., None]).sum(axis=(1, 2))
     most = int(costs.planes.max())
     average = _water_filled(_between(weighted, most), costs, costs.target_bytes(bits))
     planes = costs.planes.max(axis=1)
     low = np.maximum(np.minimum(np.floor(average), planes - 1.0), 1).astype(np.uint8)
     high = np.minimum(low + 1, planes).astype(np.uint8)
-    return Pairs(low, high, average - low)
+    return Pairs(low, high, np.where(high > low, average - low, 0.0))
 
 
 def threshold(errors: F64, share: float) -> float:
     """The estimated error above which a layer takes its higher width, so that it does for `share` of the
     tokens with these `errors` f64[n].
     """
-    return float(np.quantile(errors, 1 - share)) if share > 0 else float("inf")
+    if share <= 0 or share >= 1:
+        return float("inf") if share <= 0 else float("-inf")
+    return float(np.quantile(errors, 1 - share))
+
+
+def _layer_bits(costs: Costs, widths: U8) -> F64:
+    """What each layer adds to `Costs.average_bits`, f64[layers]."""
+    used = np.take_along_axis(costs.plane_bytes, widths.astype(np.int64), axis=2).sum(axis=(1, 2))
+    return np.asarray(8 * used / (costs.weight_bits.sum() * costs.experts))
 
 
 def _between(damage: F64, most: int) -> F64:
@@ -108,14 +140,16 @@ def _between(damage: F64, most: int) -> F64:
 
 def _water_filled(damage: F64, costs: Costs, target_bytes: int) -> F64:
     """Average width of each layer f64[layers]: the best step of any layer first, while it fits."""
-    one = costs.plane_bytes[:, :, 1].sum(axis=1) * costs.experts / DP_STEPS
+    # A layer's blocks may have different planes: above the fewer ones a step costs less.
+    steps: F64 = np.diff(costs.plane_bytes.sum(axis=1), axis=1) * costs.experts / DP_STEPS
     at = np.zeros(len(damage), np.int64)
-    left = target_bytes - costs.expert_bytes(np.ones(costs.shape, np.uint8))
+    left = float(target_bytes - costs.expert_bytes(np.ones(costs.shape, np.uint8)))
     last = (costs.planes.max(axis=1).astype(np.int64) - 1) * DP_STEPS
     layers = np.arange(len(damage))
     while True:
         following = np.minimum(at + 1, last)
-        gain = (damage[layers, at] - damage[layers, following]) / one
+        one = steps[layers, np.minimum(at // DP_STEPS + 1, steps.shape[1] - 1)]
+        gain = (damage[layers, at] - damage[layers, following]) / np.maximum(one, 1e-9)
         able = (at < last) & (one <= left + 1e-6)
         if not able.any():
             return 1 + at / DP_STEPS

@@ -14,6 +14,7 @@ tokens the planner decides anew. So widths depend on earlier tokens alone, and o
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebbtide.engine.messages import Signal
 from ebbtide.engine.model.forward import LayerObserver
@@ -24,6 +25,8 @@ from ebbtide.engine.precision.costs import U8, Costs
 from ebbtide.engine.precision.hull import F64
 from ebbtide.engine.precision.routing_mass import RoutingMass, block_weights
 from ebbtide.kernels.ops import BlockTable
+
+F32 = NDArray[np.float32]
 
 EVERY_TOKENS = 64
 """Chosen by hand: no other interval has been compared like for like."""
@@ -42,7 +45,8 @@ class PagedArm:
     average of `bits` that cannot be had.
     """
 
-    piece_tokens = EVERY_TOKENS
+    piece_tokens = step_tokens = EVERY_TOKENS
+    read_bits = 0.0
 
     def __init__(
         self,
@@ -72,6 +76,9 @@ class PagedArm:
         )
         self.widths: U8 = self._planner.widths(self._weights(), self._target_bytes)
         """u8[layers, 2, experts], for the next pass."""
+
+    def ahead(self, embeddings: F32) -> None:
+        """What tokens are says nothing here: what they choose does."""
 
     def replan(self) -> None:
         """Behind a pass: choose the widths for the next one."""

@@ -176,7 +176,7 @@ def test_the_budget_that_is_told_is_enough(mixtral: Path) -> None:
     command = m.Score(1, LONG, widths=mixed(mixtral), against_full=True)
     (failed,) = of(run(load(mixtral, budget="60%"), command), m.Failed)
     assert failed.exit_code == 4 and "every plane in memory" in failed.message
-    budget = failed.hint.split("--budget ")[1].split()[0]
+    budget = failed.hint.split("EBBTIDE_BUDGET=")[1].split()[0]
     events = run(load(mixtral, budget=budget), command)
     (found,) = of(events, m.Scored)
     (plenty,) = scored(mixtral, command)

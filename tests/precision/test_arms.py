@@ -185,10 +185,29 @@ def test_pairs_of_widths(kind: str) -> None:
         if kind == "8 planes":
             read = pairs.low + pairs.share
             assert read.mean() == pytest.approx(bits, abs=1 / arms.DP_STEPS)
+        assert pairs.read_bits(costs) == pytest.approx(bits, abs=1 / arms.DP_STEPS), "planes read, all kinds"
+    unit = np.ones((LAYERS, 2))
+    unit[2] = 64
+    few, many = (arms.dp_pairs(damage, mass, costs, 2.3, u) for u in (None, unit))
+    assert (many.low + many.share)[2] > (few.low + few.share)[2]
     more = mass.copy()
     more[1] *= 50
     few, many = (arms.dp_pairs(damage, m, costs, 2.3) for m in (mass, more))
     assert (many.low + many.share)[1] > (few.low + few.share)[1]
+
+
+def test_what_is_held_is_the_higher_width_where_it_is_ever_taken() -> None:
+    costs = KINDS["uneven"]
+    pairs = arms.Pairs(
+        np.array([3, 4, 7, 7], np.uint8), np.array([4, 5, 8, 8], np.uint8), np.array([0.25, 0.0, 1.0, 0.0])
+    )
+    held = pairs.held(costs)
+    assert held[:, :, 0].tolist() == [[4, 4], [4, 4], [8, 4], [7, 4]], "down has 4 planes"
+    raised = pairs.widths(costs, np.array([False, True, False, True]))
+    assert raised[:, 0, 0].tolist() == [3, 5, 7, 8]
+    tokens = [pairs.widths(costs, np.array([up, False, True, False])) for up in (True, False, False, False)]
+    read = np.mean([costs.average_bits(widths) for widths in tokens])
+    assert pairs.read_bits(costs) == pytest.approx(float(read)) and read < costs.average_bits(held)
 
 
 def test_the_threshold_lets_the_wanted_share_pass() -> None:

@@ -100,7 +100,7 @@ def test_sixteen_bits_are_not_made_of_eight(folder: Path) -> None:
         (arm("uniform", 9), "--bits 9 cannot be had: this model's experts have 1 to 8 planes"),
         (arm("uniform"), "--bits 0 cannot be had"),
         (arm("static", 0.5), "--bits 0.5 cannot be had"),
-        (arm("dp", 5), "--arm dp is not available yet"),
+        (arm("dp", 0.5), "--bits 0.5 cannot be had"),
         (arm("paged"), "--bits 0 cannot be had"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_dense_model_has_no_arms(folder: Path) -> None:
 def test_a_budget_for_a_part_is_refused_with_one_that_is_enough(mixtral: Path) -> None:
     (failed,) = of(run(load(mixtral, budget="50%"), arm("uniform", 4)), m.Failed)
     assert failed.exit_code == 4 and "the budget is" in failed.message
-    budget = failed.hint.split("--budget ")[1].split()[0]
+    budget = failed.hint.split("EBBTIDE_BUDGET=")[1].split()[0]
     command = m.Score(2, TEXT * 9, against_full=True)
     events = run(load(mixtral, budget), arm("uniform", 4), command)
     assert of(events, m.ArmWidths)[0].average_bits == 4
