@@ -9,20 +9,19 @@ import click
 from ebbtide.app.commands.loading import open_session, prepare_load
 from ebbtide.app.console import ProgressPrinter, note, tell
 from ebbtide.app.context import AppContext
+from ebbtide.app.eval.arm_flags import PAGED, check_flags, sizes_of
 from ebbtide.app.eval.finding import find_again, finding_lines, finding_object
 from ebbtide.app.eval.held_out import held_out_passages
 from ebbtide.app.eval.passages import read_text, split_passages
 from ebbtide.app.eval.report import as_lines, as_object
 from ebbtide.app.eval.summary import summary_of
-from ebbtide.app.options import EngineFlags, Numbers, bench_options, model_argument, refuse
+from ebbtide.app.options import EngineFlags, Numbers, bench_options, model_argument
 from ebbtide.app.session import Session
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.messages import Arm, ArmName, ArmWidths, Generate, Memory, Scored, Signal
 
 TOKENS = 8192
 """Of the text that every machine has."""
-PAGED = "paged"
-"""The model as it runs; with --bits, an arm."""
 
 
 @click.command("eval", short_help="Perplexity of a model over a text.")
@@ -44,7 +43,7 @@ PAGED = "paged"
     "--arm",
     type=click.Choice(["fp16", "uniform", "static", "dp", PAGED]),
     default=PAGED,
-    help="How the experts' widths are chosen: uniform, static or paged (with --bits), or fp16.",
+    help="How the experts' widths are chosen: uniform, static, dp, paged (with --bits or --budget), or fp16.",
 )
 @click.option("--bits", type=Numbers(0), metavar="X", help="Planes per expert weight on average, 5.5 too.")
 @click.option(
@@ -77,9 +76,11 @@ def evaluate(
     """Perplexity over a text, in passages that are scored independently, or how often one is found again.
 
     With an arm, all planes have to fit into memory; the text is computed at the arm's widths, as answers are,
-    and compared with every plane at the same positions.
+    and compared with every plane at the same positions. --budget is then what the arm's experts would have,
+    instead of --bits; without an arm, it is what the model has.
     """
-    _check(arm, bits, without)
+    flags, size = sizes_of(flags, arm, bits)
+    check_flags(arm, bits, size, without)
     if task == "retrieval" and tokens is not None:
         raise UsageError("--tokens is for --task perplexity.", hint="Leave --tokens out.")
     passages = held_out_passages() if text_file is None else split_passages(read_text(text_file))
@@ -87,9 +88,18 @@ def evaluate(
     load = prepare_load(context, model, flags)
     with open_session(context, load) as (session, _):
         at = None
-        if arm != PAGED or bits is not None:
-            wish = Arm(0, cast(ArmName, arm), bits or 0.0, cast(Signal, without or ""), load.cache_dir)
-            at = _choose(session, wish)
+        if arm != PAGED or bits is not None or size:
+            at = _choose(
+                session,
+                Arm(
+                    0,
+                    cast(ArmName, arm),
+                    bits=bits or 0.0,
+                    budget=size,
+                    without=cast(Signal, without or ""),
+                    cache_dir=load.cache_dir,
+                ),
+            )
         finding = None
         if task == "retrieval":
             with ProgressPrinter() as progress:
@@ -105,22 +115,6 @@ def evaluate(
         print(json.dumps(as_object(arm, found, where) | finding_object(finding)))
     else:
         tell("\n".join([*finding_lines(finding), *as_lines(arm, found, where)]))
-
-
-def _check(arm: str, bits: float | None, without: str | None) -> None:
-    """Raise UsageError for flags that do not go together, or not yet."""
-    refuse("--arm", arm, {"fp16", "uniform", "static", PAGED})
-    if without is not None and (arm != PAGED or bits is None):
-        raise UsageError(
-            f"--without leaves out a signal of --arm {PAGED} at a number of --bits.",
-            hint=f"Give --arm {PAGED} --bits 5, for example, or leave --without out.",
-        )
-    if arm == "fp16" and bits is not None:
-        raise UsageError("--bits says nothing about --arm fp16, which has 16.", hint="Leave --bits out.")
-    if arm in ("uniform", "static") and bits is None:
-        raise UsageError(
-            f"--arm {arm} needs --bits, the planes per expert weight.", hint="Give --bits 5, for example."
-        )
 
 
 def _choose(session: Session, wish: Arm) -> ArmWidths:

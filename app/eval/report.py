@@ -15,8 +15,13 @@ def average_bits(memory: Memory) -> float | None:
 
 
 def as_object(arm: str, found: Summary, at: ArmWidths | Memory) -> dict[str, Any]:
-    """The fields of CONTRACTS, and more behind them. Without an arm's widths, `at` is what memory holds."""
+    """The fields of CONTRACTS, and more behind them. Without an arm's widths, `at` is what memory holds.
+
+    `average_bits` of an arm that chooses token by token are planes read for a token of this text;
+    `expert_bytes` are always bytes held.
+    """
     bits = at.average_bits if isinstance(at, ArmWidths) else average_bits(at)
+    bits = bits if found.read_bits is None else found.read_bits
     return {
         "perplexity": found.perplexity,
         "agreement": found.agreement,
@@ -40,10 +45,11 @@ def as_lines(arm: str, found: Summary, at: ArmWidths | Memory) -> list[str]:
     ]
     if isinstance(at, ArmWidths):
         size, share = format_bytes(at.expert_bytes), at.expert_bytes / at.fp16_bytes
-        lines.append(
-            f"experts ({arm}): {at.average_bits:.2f} bits a weight, {size} with scales, "
-            f"{share:.1%} of 16 bits"
-        )
+        if found.read_bits is None:
+            bits = f"{at.average_bits:.2f} bits a weight, {size} with scales"
+        else:
+            bits = f"{found.read_bits:.2f} bits a weight read for a token; held are {size} with scales"
+        lines.append(f"experts ({arm}): {bits}, {share:.1%} of 16 bits")
     if found.increase is not None and found.kl is not None and found.agreement is not None:
         increase = f"{found.increase:+.2%}{_between(found.increase_interval, '{:+.2%}')}"
         lines.append(

@@ -38,6 +38,8 @@ class Summary(NamedTuple):
     """perplexity / full_perplexity - 1"""
     increase_interval: Interval | None = None
     """Of the same passages with both: narrower than what the perplexity's own tells."""
+    read_bits: float | None = None
+    """Planes read per expert weight for a token, on average, where an arm chooses them token by token."""
 
 
 def summary_of(scores: Sequence[Scored]) -> Summary:
@@ -57,7 +59,15 @@ def summary_of(scores: Sequence[Scored]) -> Summary:
         full_perplexity=math.exp(math.fsum(loss.full for loss in losses) / tokens),
         increase=_increase(losses),
         increase_interval=bootstrap(losses, _increase),
+        read_bits=_read_bits(scores),
     )
+
+
+def _read_bits(scores: Sequence[Scored]) -> float | None:
+    """Of all tokens; each passage's counts with as many as it has."""
+    tokens = sum(len(scored.token_ids) for scored in scores if scored.read_bits)
+    bits = math.fsum(scored.read_bits * len(scored.token_ids) for scored in scores)
+    return bits / tokens if tokens else None
 
 
 def _agreeing(scored: Scored) -> int:

@@ -162,6 +162,7 @@ class FakeEngine:
 
     def __init__(self, script: Script, commands: IO[bytes], events: IO[bytes]) -> None:
         self.script = script
+        self.follows_bits = 0.0
         self.commands = commands
         self.events = events
         self.inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
@@ -362,7 +363,8 @@ class FakeEngine:
             self.emit(Scored(request.request_id, ids, [-2.0] * count, zeros))
             return
         compared = [-1.0] * count, [0.5] * count, [int(at % 4 == 0) for at in ids]
-        self.emit(Scored(request.request_id, ids, [-2.0] * count, zeros, *compared))
+        bits = self.follows_bits if request.follow else 0.0
+        self.emit(Scored(request.request_id, ids, [-2.0] * count, zeros, *compared, read_bits=bits))
 
     def arm(self, wish: Arm) -> None:
         """Two blocks."""
@@ -370,7 +372,8 @@ class FakeEngine:
             self.emit(failure(wish.request_id, self.script.request_failure))
             return
         found = wish.request_id, b"\x05\x06", wish.bits or 16.0, 50, 80, 160, ["Only an estimate"]
-        self.emit(ArmWidths(*found, follows=wish.arm == "paged"))
+        self.follows_bits = wish.bits + 0.25 if wish.arm == "dp" else 0.0
+        self.emit(ArmWidths(*found, follows=wish.arm in ("paged", "dp")))
 
 
 def failure(request_id: int, parts: list[str]) -> Failed:

@@ -73,6 +73,54 @@ def test_the_arm_that_follows_the_routing(
     assert score["follow"] and score["against_full"]
 
 
+def test_the_arm_that_chooses_token_by_token(cli: Cli, model: str, text: str, tmp_path: Path) -> None:
+    """Planes read are those of the text; bytes are those that are held."""
+    record = tmp_path / "commands"
+    arguments = ["eval", model, "--text", text, "--arm", "dp", "--bits", "5"]
+    result = json.loads(cli(*arguments, "--json", script=Script(record=str(record))).out)
+    assert list(result) == FIELDS + EXTRA
+    assert (result["arm"], result["average_bits"], result["expert_bytes"]) == ("dp", 5.25, 50)
+    (wish,), (score,) = commands(record, "arm"), commands(record, "score")
+    assert (wish["arm"], wish["bits"], wish.get("budget", "")) == ("dp", 5, "") and score["follow"]
+    out = cli(*arguments).out
+    assert "experts (dp): 5.25 bits a weight read for a token; held are" in out
+
+
+@pytest.mark.parametrize("arm", ["uniform", "static", "dp", "paged"])
+def test_a_budget_in_place_of_bits(cli: Cli, model: str, text: str, tmp_path: Path, arm: str) -> None:
+    """It is the arm's; the model is loaded as without it, for it has to hold every plane."""
+    record = tmp_path / "commands"
+    arguments = ["eval", model, "--text", text, "--json", "--arm", arm, "--budget", "40%"]
+    result = json.loads(cli(*arguments, script=Script(record=str(record))).out)
+    assert result["arm"] == arm and result["kl"] == 0.5
+    (load,), (wish,) = commands(record, "load"), commands(record, "arm")
+    assert (wish["budget"], wish["bits"], load["budget"]) == ("40%", 0, "auto")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--budget", "40%"], ["--arm", "fp16", "--budget", "40%"]], ids=["as it is", "fp16"]
+)
+def test_without_an_arm_of_a_size_a_budget_is_the_models(
+    cli: Cli, model: str, text: str, tmp_path: Path, arguments: list[str]
+) -> None:
+    record = tmp_path / "commands"
+    assert cli("eval", model, "--text", text, *arguments, script=Script(record=str(record))).code == 0
+    (load,) = commands(record, "load")
+    assert load["budget"] == "40%" and all(not wish["budget"] for wish in commands(record, "arm"))
+
+
+@pytest.mark.parametrize("arguments", [["--bits", "5"], ["--budget", "40%"]], ids=["bits", "budget"])
+def test_the_environments_budget_is_the_models(
+    cli: Cli, model: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("EBBTIDE_BUDGET", "80%")
+    record = tmp_path / "commands"
+    command = ["eval", model, "--text", text, "--arm", "uniform", *arguments]
+    assert cli(*command, script=Script(record=str(record))).code == 0
+    (load,) = commands(record, "load")
+    assert load["budget"] == "80%"
+
+
 def test_sixteen_bits_need_no_number(cli: Cli, model: str, text: str) -> None:
     result = json.loads(cli("eval", model, "--text", text, "--arm", "fp16", "--json").out)
     assert result["average_bits"] == 16.0 and result["arm"] == "fp16"
@@ -135,7 +183,12 @@ def test_what_is_no_text(cli: Cli, model: str, tmp_path: Path, content: bytes | 
         (["--arm", "uniform"], "--arm uniform needs --bits"),
         (["--arm", "static"], "--arm static needs --bits"),
         (["--arm", "fp16", "--bits", "5"], "--bits says nothing about --arm fp16"),
-        (["--arm", "dp", "--bits", "5"], "--arm dp is not available yet"),
+        (["--arm", "dp"], "--arm dp needs --bits, the planes per expert weight, or --budget"),
+        (["--arm", "dp", "--bits", "5", "--budget", "9MiB"], "--bits and --budget both say"),
+        (["--bits", "5", "--budget", "40%"], "--bits and --budget both say"),
+        (["--arm", "static", "--budget", "auto"], "--budget auto is no size"),
+        (["--arm", "fp16", "--bits", "5", "--budget", "9MiB"], "--bits says nothing"),
+        (["--without", "routing", "--budget", "9MiB"], "--without leaves out"),
         (["--without", "routing"], "--without leaves out a signal of --arm paged"),
         (["--without", "routing", "--arm", "static", "--bits", "5"], "--without leaves out"),
         (["--without", "nothing", "--bits", "5"], "--without"),
