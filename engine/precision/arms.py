@@ -18,7 +18,7 @@ from ebbtide.engine.precision.costs import F64, I64, U8, WIDTHS, Costs
 from ebbtide.engine.precision.routing_mass import block_weights
 
 DP_STEPS = 16
-"""Average widths of a layer are told apart to so many parts of a plane."""
+"""Average widths of the arm dp are told apart to so many parts of a plane."""
 
 
 def uniform(costs: Costs, bits: float) -> U8:
@@ -63,8 +63,8 @@ def even_damage(costs: Costs) -> F64:
 
 
 class Pairs(NamedTuple):
-    """Of each layer: two neighbouring widths, and the share of tokens computed with the higher one; u8, u8
-    and f64 [layers].
+    """Of each layer and kind of block: two neighbouring widths, and the share of tokens computed with the
+    higher one; u8, u8 and f64 [layers, 2 (gate_up, down)].
     """
 
     low: U8
@@ -72,11 +72,8 @@ class Pairs(NamedTuple):
     share: F64
 
     def widths(self, costs: Costs, raised: NDArray[np.bool_]) -> U8:
-        """u8[layers, 2, experts] with the higher width in the layers that are `raised` bool[layers]; a block
-        with fewer planes has all of its own.
-        """
-        layers = np.where(raised, self.high, self.low)
-        return np.minimum(costs.full(), layers[:, None, None]).astype(np.uint8)
+        """u8[layers, 2, experts] with the higher width where it is `raised` bool[layers, 2]."""
+        return np.repeat(np.where(raised, self.high, self.low)[:, :, None], costs.experts, axis=2)
 
     def held(self, costs: Costs) -> U8:
         """u8[layers, 2, experts]: the planes that have to be in memory, which are the higher width's wherever
@@ -86,31 +83,40 @@ class Pairs(NamedTuple):
 
     def read_bits(self, costs: Costs) -> float:
         """Planes read per expert weight, on the average of the tokens that the shares are of."""
-        never, always = (self.widths(costs, np.full(len(self.low), at)) for at in (False, True))
-        low, high = (_layer_bits(costs, widths) for widths in (never, always))
+        low, high = (_own_bits(costs, widths) for widths in (self.low, self.high))
         return float((low + self.share * (high - low)).sum())
 
 
-def dp_pairs(damage: F64, frequency: F64, costs: Costs, bits: float, unit: F64 | None = None) -> Pairs:
-    """DP-LLM's choice: an average width of each layer such that all layers' damage is least, for planes that
-    are *read* (all of the higher width stay in memory); at run time a layer takes the higher width for tokens
-    whose estimated error is above `threshold`.
+def dp_pairs(
+    damage: F64,
+    frequency: F64,
+    costs: Costs,
+    bits: float,
+    unit: F64 | None = None,
+    remaining: F64 | None = None,
+) -> Pairs:
+    """DP-LLM's choice: an average width of each layer and kind such that all their damage is least, for
+    planes that are *read* (all of the higher width stay in memory); at run time they take the higher width
+    for tokens whose estimated error is above `threshold`.
 
-    Between two widths damage is taken to fall by a constant factor, so that layers get parts of a plane.
+    `remaining` f64[layers, 2, DP_STEPS + 1]: the part of what the lower width damages more that is left when
+    0, 1 / DP_STEPS ... all of the tokens get the higher one; None = as much as of tokens chosen blindly.
     `frequency` and `unit` as in `static`.
     """
     weights = block_weights(frequency, unit=unit).reshape(costs.shape)
-    weighted = (damage * weights[..., None]).sum(axis=(1, 2))
-    most = int(costs.planes.max())
-    average = _water_filled(_between(weighted, most), costs, costs.target_bytes(bits))
-    planes = costs.planes.max(axis=1)
-    low = np.maximum(np.minimum(np.floor(average), planes - 1.0), 1).astype(np.uint8)
-    high = np.minimum(low + 1, planes).astype(np.uint8)
-    return Pairs(low, high, np.where(high > low, average - low, 0.0))
+    rows = (damage * weights[..., None]).sum(axis=2).reshape(-1, WIDTHS)
+    blindly = np.linspace(1, 0, DP_STEPS + 1)
+    left = np.tile(blindly, (len(rows), 1)) if remaining is None else remaining.reshape(len(rows), -1)
+    average = _water_filled(_in_parts(rows, left), costs, costs.target_bytes(bits))
+    planes = costs.planes.astype(np.float64)
+    low = np.maximum(np.minimum(np.floor(average), planes - 1), 1)
+    high = np.minimum(low + 1, planes)
+    share = np.where(high > low, average - low, 0.0)
+    return Pairs(low.astype(np.uint8), high.astype(np.uint8), share)
 
 
 def threshold(errors: F64, share: float) -> float:
-    """The estimated error above which a layer takes its higher width, so that it does for `share` of the
+    """The estimated error above which blocks take their higher width, so that they do for `share` of the
     tokens with these `errors` f64[n].
     """
     if share <= 0 or share >= 1:
@@ -118,41 +124,51 @@ def threshold(errors: F64, share: float) -> float:
     return float(np.quantile(errors, 1 - share))
 
 
-def _layer_bits(costs: Costs, widths: U8) -> F64:
-    """What each layer adds to `Costs.average_bits`, f64[layers]."""
-    used = np.take_along_axis(costs.plane_bytes, widths.astype(np.int64), axis=2).sum(axis=(1, 2))
-    return np.asarray(8 * used / (costs.weight_bits.sum() * costs.experts))
+def _own_bits(costs: Costs, widths: U8) -> F64:
+    """What each layer and kind adds to `Costs.average_bits` at widths u8[layers, 2]: f64[layers, 2]."""
+    used = np.take_along_axis(costs.plane_bytes, widths.astype(np.int64)[..., None], axis=2)[..., 0]
+    return np.asarray(8 * used / costs.weight_bits.sum())
 
 
-def _between(damage: F64, most: int) -> F64:
-    """f64[layers, steps]: from one plane to `most` in parts of a plane."""
-    tiny = np.finfo(np.float64).tiny
-    # The last plane's factor is that of the one before: with all planes damage is 0, and has no logarithm.
-    known = damage.copy()
-    if most > 2:
-        known[:, most] = np.minimum(known[:, most - 1] ** 2 / np.maximum(known[:, most - 2], tiny), 1e300)
-    at = np.arange(1, most + 1)
-    fine = np.linspace(1, most, (most - 1) * DP_STEPS + 1)
-    logs = np.log(np.maximum(known[:, 1 : most + 1], tiny))
-    parts: F64 = np.exp(np.array([np.interp(fine, at, layer) for layer in logs]))
-    return parts
+def _in_parts(damage: F64, remaining: F64) -> F64:
+    """f64[rows, steps + 1]: damage f64[rows, WIDTHS] from one plane on in parts of a plane."""
+    more = damage[:, 1:-1] - damage[:, 2:]
+    parts = damage[:, 2:, None] + more[..., None] * remaining[:, None, :-1]
+    return np.concatenate([parts.reshape(len(damage), -1), damage[:, -1:]], axis=1)
 
 
 def _water_filled(damage: F64, costs: Costs, target_bytes: int) -> F64:
-    """Average width of each layer f64[layers]: the best step of any layer first, while it fits."""
-    # A layer's blocks may have different planes: above the fewer ones a step costs less.
-    steps: F64 = np.diff(costs.plane_bytes.sum(axis=1), axis=1) * costs.experts / DP_STEPS
-    at = np.zeros(len(damage), np.int64)
+    """Average widths f64[layers, 2] of damage f64[layers * 2, steps + 1]: what spares most a byte first, as
+    long as it fits.
+    """
+    plane_bytes = costs.plane_bytes.reshape(-1, WIDTHS)
+    one = np.repeat(np.diff(plane_bytes, axis=1)[:, 1:], DP_STEPS, axis=1) * costs.experts / DP_STEPS
+    last = (costs.planes.reshape(-1).astype(np.int64) - 1) * DP_STEPS
+    at, rows = np.zeros(len(damage), np.int64), np.arange(len(damage))
+    worth = np.array(
+        [_falling(damage[row, : last[row] + 1], one[row, : last[row]], one.shape[1]) for row in rows]
+    )
     left = float(target_bytes - costs.expert_bytes(np.ones(costs.shape, np.uint8)))
-    last = (costs.planes.max(axis=1).astype(np.int64) - 1) * DP_STEPS
-    layers = np.arange(len(damage))
     while True:
-        following = np.minimum(at + 1, last)
-        one = steps[layers, np.minimum(at // DP_STEPS + 1, steps.shape[1] - 1)]
-        gain = (damage[layers, at] - damage[layers, following]) / np.maximum(one, 1e-9)
-        able = (at < last) & (one <= left + 1e-6)
+        step = np.minimum(at, one.shape[1] - 1)
+        able = (at < last) & (one[rows, step] <= left + 1e-6)
         if not able.any():
-            return 1 + at / DP_STEPS
-        best = int(np.argmax(np.where(able, gain, -1.0)))
+            return (1 + at / DP_STEPS).reshape(costs.shape[:2])
+        best = int(np.argmax(np.where(able, worth[rows, step], -np.inf)))
+        left -= float(one[best, at[best]])
         at[best] += 1
-        left -= one[best]
+
+
+def _falling(damage: F64, cost: F64, length: int) -> F64:
+    """What each step spares a byte, f64[length]; where a later one spares more than those before it, all of
+    them count as their mean (the lower convex hull of damage over bytes), or nobody would get to it.
+    """
+    groups: list[tuple[float, float, int]] = []
+    for spared, size in zip(-np.diff(damage), np.maximum(cost, 1e-9), strict=True):
+        group = float(spared), float(size), 1
+        while groups and group[0] / group[1] >= groups[-1][0] / groups[-1][1]:
+            before = groups.pop()
+            group = group[0] + before[0], group[1] + before[1], group[2] + before[2]
+        groups.append(group)
+    found = [spared / size for spared, size, steps in groups for _ in range(steps)]
+    return np.array(found + [0.0] * (length - len(found)))
