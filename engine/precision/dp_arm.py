@@ -5,7 +5,7 @@ lower one would make (DP-LLM's idea: an estimate while the model runs, and thres
 
     error = |x|^2 sum over the chosen experts of g^2 (damage at the lower width - damage at the higher one)
 
-which is a multiplication each once x and g are known: the norm of the input, and what calibration knows.
+which costs next to nothing once x and g are known: the norm of the input, and what calibration knows.
 
 *When.* Widths are committed as whole vectors, between steps. But a token's own x and g are known only in the
 middle of its step, where it is too late. So what decides is a linear guess of log(error), made before the
@@ -14,10 +14,12 @@ before (DP-LLM, too, guesses from earlier activations to hide what the estimate 
 estimate from x itself; `EstimateFit.sentence` says how much of it the guess explains.
 
 *Equal bytes.* The other arms *hold* the bytes of an average of `bits` planes. This one *reads* so many for a
-token on average, and holds more: each higher width that is ever taken. In memory it is no equal
-of theirs, and where memory is short that is what counts; its `average_bits` are planes read (measured over
-each text that is scored; the thresholds give `bits` on the text that they were fitted to), and its
-`expert_bytes` are the bytes held.
+token on average, and holds more: each higher width that is ever taken. In memory it is no equal of theirs,
+and where memory is short that is what counts. Its `average_bits` are planes read (measured over each text
+that is scored; the thresholds give `bits` on the text that they were fitted to), its `expert_bytes` are the
+bytes held. What is read for a token is of the experts that it chose, which here have all the same widths as
+the others of their layer; the other arms may read more than they hold on average, for they give more planes
+to experts that are asked for often.
 """
 
 from functools import cache

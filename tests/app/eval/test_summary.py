@@ -58,3 +58,14 @@ def test_a_change_in_every_passage_is_surer_than_the_perplexity() -> None:
 def test_average_bits_counts_what_is_in_memory() -> None:
     assert average_bits(Memory(width_histogram={"0": 9, "4": 1, "8": 3})) == 7.0
     assert average_bits(Memory()) is None
+
+
+def test_planes_read_are_of_all_tokens() -> None:
+    """A long passage counts more; an arm that holds what it reads says nothing of its own."""
+
+    def scored(tokens: int, bits: float) -> Scored:
+        ids, losses = [0] * tokens, [-1.0] * tokens
+        return Scored(1, ids, losses, ids, losses, [0.0] * tokens, ids, read_bits=bits)
+
+    assert summary_of([scored(10, 4.0), scored(30, 5.0)]).read_bits == pytest.approx(4.75)
+    assert summary_of([scored(10, 0.0), scored(30, 0.0)]).read_bits is None
