@@ -25,7 +25,7 @@ from ebbtide.engine.precision.calibration_file import (
 from ebbtide.engine.precision.gathering import Gatherer
 from ebbtide.engine.precision.imatrix import read_imatrix
 from ebbtide.engine.precision.library_text import library_texts
-from ebbtide.engine.precision.moments import F32, Moments, Sums
+from ebbtide.engine.precision.moments import F32, Moments, Sums, steadied
 from ebbtide.engine.precision.passages import digest, passages, read_text
 from ebbtide.engine.precision.units import measure_units
 from ebbtide.engine.room import CHUNK_TOKENS
@@ -64,7 +64,7 @@ def calibrate(
         begun = _begin(runtime, command, part_path)
         found = begun.passages
         moments = _Run(runtime, begun, part_path, progress, cancelled).moments()
-    damage = all_damage(runtime.source, moments, partial(_report_damage, progress, cancelled))
+    damage = all_damage(runtime.source, steadied(moments), partial(_report_damage, progress, cancelled))
     unit = None
     if damage is not None and found:
         unit = measure_units(runtime, damage, moments.mass, found, progress, cancelled)

@@ -10,6 +10,7 @@ from ebbtide.engine import messages as m
 from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.precision import calibrating, units
 from ebbtide.engine.precision.calibration_file import Calibration, Part, calibration_path, model_key
+from ebbtide.engine.precision.moments import Moments, steadied
 from ebbtide.engine.precision.passages import passages
 from ebbtide.engine.text import Tokenizer
 from ebbtide.engine.weights.gguf_source import GgufSource
@@ -104,6 +105,24 @@ def test_an_interrupted_one_goes_on_to_the_same_file(
     assert [path.name.endswith(".part.npz") for path in parts] == [True]
     assert file_bytes(calibrate(model, tmp_path / "cut", text, resume=True)) == whole
     assert [path.suffixes for path in (tmp_path / "cut" / "calibration").iterdir()] == [[".npz"]]
+
+
+def test_damage_is_of_moments_that_few_tokens_do_not_shake(
+    model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moments themselves are kept as they were measured: others may be added to them."""
+    given: list[Moments] = []
+    measure = calibrating.all_damage
+
+    def look(source: Any, moments: Moments, progress: Any) -> Any:
+        given.append(moments)
+        return measure(source, moments, progress)
+
+    monkeypatch.setattr(calibrating, "all_damage", look)
+    calibrate(model, tmp_path, text)
+    measured, (used,) = kept(model, tmp_path).moments, given
+    assert (used.gate_up == steadied(measured).gate_up).all()
+    assert (used.gate_up != measured.gate_up).any()
 
 
 def test_what_errors_cost_is_kept_too(model: Path, text: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ebbtide.engine.precision.moments import Moments, means, merged, weighted_squares
+from ebbtide.engine.precision.moments import Moments, means, merged, steadied, weighted_squares
 
 
 def moments(seed: int, tokens: int, *, has_down: bool = True) -> Moments:
@@ -23,6 +23,26 @@ def test_means_are_per_mass_and_an_unused_expert_has_its_layers() -> None:
     mass = np.array([[2.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     wanted = [[[1, 2], [1, 4], [1, 8]], [[1, 1], [1, 1], [1, 1]]]
     assert means(sums, mass).tolist() == wanted
+
+
+def test_steadied_moments_by_hand() -> None:
+    """Masses of 1, 3 and 0 tokens, and the layer's mean with a mass of 2."""
+    gate_up = np.array([[[8.0], [4.0], [5.0]]], np.float32)
+    mass = np.array([[0.1, 0.3, 0.0]])
+    given = Moments(gate_up, 2 * gate_up, mass, 10)
+    found = steadied(given, 2.0)
+    assert found.gate_up.ravel() == pytest.approx([8 / 3 + 5 * 2 / 3, 4 * 3 / 5 + 5 * 2 / 5, 5])
+    assert np.allclose(found.down, 2 * found.gate_up) and found.gate_up.dtype == np.float32
+    assert (found.mass == mass).all() and found.tokens == 10
+
+
+def test_what_many_tokens_chose_stays_and_a_part_without_moments_too() -> None:
+    many = moments(1, 10**9)
+    assert np.allclose(steadied(many).gate_up[:, 1:], many.gate_up[:, 1:], rtol=1e-5)
+    few = moments(2, 8, has_down=False)
+    assert (steadied(few).down == few.down).all() and (steadied(few).gate_up != few.gate_up).any()
+    nothing = replace(few, mass=np.zeros_like(few.mass), tokens=0)
+    assert np.isfinite(steadied(nothing).gate_up).all()
 
 
 def test_weighted_squares_are_in_double_precision() -> None:
