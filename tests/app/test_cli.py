@@ -175,7 +175,6 @@ def test_pull_fetches_the_starter_and_says_so(cli: Cli) -> None:
         ["plan"],
         ["serve"],
         ["compare", "--width", "4"],
-        ["eval", "--text", "x", "--arm", "dp"],
         ["pack", "x", "--any-precision"],
     ],
 )
