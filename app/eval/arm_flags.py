@@ -43,7 +43,7 @@ def check_flags(arm: str, bits: float | None, budget: str, without: str | None) 
     if budget.strip().lower() == "auto":
         raise UsageError(
             "--budget auto is no size that arms could be compared at.",
-            hint="Give one, such as 300MiB or 40%, or --bits.",
+            hint="Give --budget 40%, for example, or --bits 5.",
         )
     if without is not None and (arm != PAGED or (bits is None and not budget)):
         raise UsageError(

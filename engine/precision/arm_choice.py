@@ -49,7 +49,7 @@ def bytes_in(budget: str, plan: MemoryPlan, costs: Costs) -> int:
     if wish.kind == "auto":
         raise UsageError(
             "--budget auto is no size that arms could be compared at.",
-            hint="Give one, such as 300MiB or 40%, or --bits.",
+            hint="Give --budget 40%, for example, or --bits 5.",
         )
     full = costs.expert_bytes(costs.full())
     if wish.kind == "percent":
