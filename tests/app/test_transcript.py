@@ -121,8 +121,10 @@ async def test_the_end_is_followed_from_a_layout_that_needs_no_other_on(
     """Textual lays out without a second layout to come where it shows what a scroll has uncovered."""
     host, size_updated = Host(), Transcript._size_updated
 
-    def without_another(view: Transcript, *sizes: Size, layout: bool = True) -> bool:
-        return size_updated(view, *sizes, layout=False)
+    def without_another(
+        view: Transcript, size: Size, virtual: Size, container: Size, layout: bool = True
+    ) -> bool:
+        return size_updated(view, size, virtual, container, layout=False)
 
     async with host.run_test() as pilot:
         answer = await new_answer(pilot, host)
