@@ -29,6 +29,7 @@ class Steward:
         self._base = measured_floors(known.damage, most, quality.tolerated)
         self._cost = _costs(table)
         self._damage = known.damage.reshape(-1, MAX_PLANES + 1)
+        self._unit = known.unit
         self._planner = WidthPlanner(self._cost, self._damage, self._base.ravel(), most.ravel())
         self.look_at_routes()
 
@@ -36,7 +37,7 @@ class Steward:
         """Weigh blocks by what was routed to until now."""
         self._routes.add_up()
         routing = self._routes.routing
-        self._planner.reweigh(block_weights(routing.mass()))
+        self._planner.reweigh(block_weights(routing.mass(), unit=self._unit))
         self._planner.bound(
             routing.floors(self._base, HOT_SHARE, HOT_PLANES, self._most).ravel(), self._most.ravel()
         )
@@ -62,7 +63,7 @@ class Steward:
 
     def damage(self, widths: U8) -> float:
         """What they lose at these widths, weighed as in a plan."""
-        weights = block_weights(self._routes.routing.mass())
+        weights = block_weights(self._routes.routing.mass(), unit=self._unit)
         own: F64 = self._damage[np.arange(len(self._damage)), widths.ravel()]
         return float((weights * own).sum())
 
