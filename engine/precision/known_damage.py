@@ -18,6 +18,7 @@ from ebbtide.engine.precision.calibration_file import (
     Calibration,
     ModelKey,
     calibration_path,
+    damage_path,
     model_key,
 )
 from ebbtide.engine.precision.damage import all_damage
@@ -67,7 +68,7 @@ def known_damage(source: WeightSource, cache_dir: str, threads: int, progress: P
     moments = calibration.moments if calibration is not None else None
     damage = calibration.damage if calibration is not None else None
     if damage is None:
-        path = calibration_path(folder, key).with_suffix(".damage.npz") if folder is not None else None
+        path = damage_path(calibration_path(folder, key)) if folder is not None else None
         damage = _kept_or_measured(source, path, key, moments, threads, progress)
     mass = np.asarray(moments.mass, np.float64) if moments is not None else None
     unit = calibration.unit if calibration is not None else None
