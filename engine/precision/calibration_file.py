@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf.faults import shown
-from ebbtide.engine.gguf.reader import GgufFile
+from ebbtide.engine.gguf.file import GgufFile
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.precision.array_file import Arrays, read_arrays, write_arrays
 from ebbtide.engine.precision.moments import F32, F64, Moments, Sums, merged

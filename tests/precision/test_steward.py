@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.precision.known_damage import Known
 from ebbtide.engine.precision.quality import QUALITIES
-from ebbtide.engine.precision.routes import Routes
-from ebbtide.engine.precision.steward import Steward
+from ebbtide.engine.precision.steward import Proposal, Question, Steward
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import load
 from tests.helpers.tiny_models import write_tiny
@@ -33,38 +33,34 @@ def known(*, unit: Any = None, mass: Any = None) -> Known:
     return Known(damage, np.ones((SIZES["layers"], SIZES["experts"])) if mass is None else mass, unit)
 
 
-def steward(runtime: Runtime, about: Known) -> Steward:
-    table = runtime.fast.table
-    assert table is not None
-    routes = Routes(table.layers, table.experts, about.mass)
-    return Steward(table, about, routes, QUALITIES["fast"])
+def table_of(runtime: Runtime) -> WeightPageTable:
+    assert runtime.fast.table is not None
+    return runtime.fast.table
 
 
-def planned(runtime: Runtime, about: Known) -> Any:
-    """Widths for half of the pages between floors and whole experts."""
-    own = steward(runtime, about)
-    table = runtime.fast.table
-    assert table is not None
-    return own.plan((own.floor_pages + own.whole_pages) // 2, table.committed)
+def planned(runtime: Runtime, about: Known, share: float = 0.5) -> Proposal:
+    """For a share of all pages; nothing lies below the floors."""
+    own, table = Steward(table_of(runtime), about, QUALITIES["fast"]), table_of(runtime)
+    assert about.mass is not None
+    return own.plan(Question(about.mass, table.committed.copy(), int(share * own.whole_pages)))
 
 
 def test_layers_where_errors_cost_more_keep_more_planes(runtime: Runtime) -> None:
     unit = np.ones((SIZES["layers"], 2))
     unit[1] = 1000
-    even, uneven = (planned(runtime, known(unit=u)).mean(axis=(1, 2)) for u in (None, unit))
+    even, uneven = (planned(runtime, known(unit=u)).widths.mean(axis=(1, 2)) for u in (None, unit))
     assert uneven[1] > even[1] and uneven[1] > max(uneven[0], uneven[2]) + 2
 
 
 def test_kinds_are_told_apart(runtime: Runtime) -> None:
     unit = np.ones((SIZES["layers"], 2))
     unit[:, 1] = 1000
-    widths = planned(runtime, known(unit=unit))
+    widths = planned(runtime, known(unit=unit)).widths
     assert widths[:, 1].mean() > widths[:, 0].mean() + 2
 
 
 def test_damage_is_told_in_the_units_of_a_plan(runtime: Runtime) -> None:
     """A gain is weighed as the plan that brings it."""
-    unit = np.full((SIZES["layers"], 2), 3.0)
-    plain, costly = steward(runtime, known()), steward(runtime, known(unit=unit))
-    widths = np.full((SIZES["layers"], 2, SIZES["experts"]), 4, np.uint8)
-    assert costly.damage(widths) == pytest.approx(3 * plain.damage(widths))
+    plain, costly = (planned(runtime, known(unit=u)) for u in (None, np.full((SIZES["layers"], 2), 3.0)))
+    assert (plain.widths == costly.widths).all() and plain.damage > plain.damage_now == 0
+    assert costly.damage == pytest.approx(3 * plain.damage)
