@@ -17,6 +17,8 @@ from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.memory.trickle import Trickle
 from ebbtide.engine.precision import known_damage
 from ebbtide.engine.precision.calibration_file import calibration_path, model_key
+from ebbtide.engine.precision.keeper import EARLY_TOKENS, WidthKeeper
+from ebbtide.engine.precision.planning import Planning
 from ebbtide.engine.precision.steward import Proposal, Question, Steward
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import TEXT, Script, generate, load, of, run
@@ -250,6 +252,37 @@ def test_plans_are_made_beside_the_steps(model: Path, monkeypatch: pytest.Monkey
     Watched(loaded(model), growing(), m.Clear()).run()
     assert threads == {"ebbtide-planner_0"}
     assert not any(t.name.startswith("ebbtide-planner") and not _ended(t) for t in threading.enumerate())
+
+
+def test_room_for_a_growing_answer_is_planned_before_it_is_needed(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question itself grows by chunks, which nobody sees coming; an answer's tokens are foreseen."""
+    seen, lengths = Watched(loaded(model), growing(text="def", max_tokens=900)), [0]
+    early: list[int] = []
+    ask, take, look = Planning.ask, Planning.take, WidthKeeper.look
+    asked_at = [0]
+
+    def watched_look(keeper: WidthKeeper, length: int, coming: int) -> None:
+        lengths.append(length)
+        look(keeper, length, coming)
+
+    def watched_ask(planning: Planning, question: Question, tokens: int, *, lowers: bool) -> None:
+        asked_at[0] = lengths[-1]
+        ask(planning, question, tokens, lowers=lowers)
+
+    def watched_take(planning: Planning, current: NDArray[np.uint8]) -> Proposal | None:
+        if planning.asked is not None and planning.asked.lowers and lengths[-1]:
+            early.append(lengths[-1] - asked_at[0])
+        return take(planning, current)
+
+    monkeypatch.setattr(WidthKeeper, "look", watched_look)
+    monkeypatch.setattr(Planning, "ask", watched_ask)
+    monkeypatch.setattr(Planning, "take", watched_take)
+    seen.run()
+    assert of(seen.events, m.Finished)[0].finish_reason == "length"
+    assert min(seen.average) < seen.average[0], "nothing gave way"
+    assert early and set(early) == {EARLY_TOKENS}, early
 
 
 def _ended(thread: threading.Thread) -> bool:

@@ -5,8 +5,8 @@
 Twice as many blocks as experts (12,288 with the defaults, as many as Qwen3-30B-A3B has), with memory for 70 %
 of their pages less what KV takes: widths fall about every 64 tokens, and are spread anew now and then. The
 model is a few matrix products a layer on one thread, and a commit is a copy. Told are, in milliseconds on the
-step thread: what `look` and the routes of a token take (the time added to a step), and whole steps, which a
-planner's thread may hold up as well.
+step thread: what `look` and the routes of a token take (the time added to a step; `own` is the processor's
+time in it, which other programs hardly change), and whole steps, which a planner's thread may hold up too.
 """
 
 import argparse
@@ -83,8 +83,10 @@ def routed(layers: int, experts: int, top: int) -> Callable[[], tuple[Any, Any]]
     return token
 
 
-def step_times(layers: int, experts: int, top: int, tokens: int) -> tuple[Any, Any, int]:
-    """Milliseconds f64[tokens] that were added to each step, and of whole steps; how often widths changed."""
+def step_times(layers: int, experts: int, top: int, tokens: int) -> tuple[Any, int]:
+    """Milliseconds f64[3, tokens] of each step: added, the processor's in it, and of all; how often widths
+    changed.
+    """
     memory = Memory(layers, experts)
     _, damage = random_blocks(np.random.default_rng(0), layers * 2 * experts)
     known = Known(damage.reshape(layers, 2, experts, -1), np.ones((layers, experts)))
@@ -95,21 +97,21 @@ def step_times(layers: int, experts: int, top: int, tokens: int) -> tuple[Any, A
     fast: Any = memory
     keeper = WidthKeeper(fast, steward, routes, costs, lambda decision: None, lambda: False)
     keeper.begin()
-    token, added, whole = routed(layers, experts, top), [], []
+    token, times = routed(layers, experts, top), []
     matrix = np.ones((128, 128), np.float32)
     product = matrix.copy()
     for _ in range(tokens):
         chosen = token()
-        start = time.perf_counter()
+        start, own_start = time.perf_counter(), time.thread_time()
         keeper.look(memory.length, 1)
         routes.token(*chosen)
-        added.append(time.perf_counter() - start)
+        added, own = time.perf_counter() - start, time.thread_time() - own_start
         for _ in range(PRODUCTS * layers):
             np.matmul(matrix, matrix, out=product)
-        whole.append(time.perf_counter() - start)
+        times.append((added, own, time.perf_counter() - start))
         memory.length += 1
     keeper.close()
-    return np.array(added) * 1e3, np.array(whole) * 1e3, memory.changes
+    return np.array(times).T * 1e3, memory.changes
 
 
 def main() -> None:
@@ -119,12 +121,12 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=1024)
     args = parser.parse_args()
-    added, whole, changes = step_times(args.layers, args.experts, args.top, args.tokens)
+    times, changes = step_times(args.layers, args.experts, args.top, args.tokens)
     print(f"{args.layers * 2 * args.experts:,} blocks, {args.tokens} tokens, {changes} changes of widths, ms")
-    print("                 added     whole")
+    print("                 added       own     whole")
     for name, share in (("median", 0.5), ("95 %", 0.95), ("99 %", 0.99), ("longest", 1.0)):
-        print(f"  {name:10} {np.quantile(added, share):9.3f} {np.quantile(whole, share):9.3f}")
-    print(f"  {'mean':10} {added.mean():9.3f} {whole.mean():9.3f}")
+        print(f"  {name:10}", *(f"{value:9.3f}" for value in np.quantile(times, share, axis=1)))
+    print(f"  {'mean':10}", *(f"{value:9.3f}" for value in times.mean(axis=1)))
 
 
 if __name__ == "__main__":
