@@ -94,6 +94,7 @@ class Engine:
             if command is None or isinstance(command, m.Shutdown):
                 break
             self._guard(command, self._handle)
+        self._close_widths()
         if self._runtime is not None:
             self._runtime.close()
 
@@ -135,6 +136,7 @@ class Engine:
 
     def _load(self, command: m.Load) -> None:
         if self._runtime is not None:
+            self._close_widths()
             self._runtime.close()
             self._runtime = self._warming = self._trades = self._widths = self._counter.tokenizer = None
         self._uses(command.path)
@@ -203,6 +205,10 @@ class Engine:
         if self._widths is not None:
             self._widths.look(*answer.next_tokens)
         answer.step()
+
+    def _close_widths(self) -> None:
+        if self._widths is not None:
+            self._widths.close()
 
     def _wake_widths(self) -> None:
         """Memory may be free that was not before."""

@@ -23,14 +23,14 @@ from ebbtide.engine.sizes import format_bytes
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_obj
 def rm(context: AppContext, model: str, yes: bool, force: bool, as_json: bool) -> None:
-    """Remove a model from ebbtide's own folder, and its pack; models of other programs are left alone.
+    """Remove a model from ebbtide's own folder, its pack and its calibration; models of other programs stay.
 
     On a terminal it says what goes and asks. A model that a running ebbtide uses is not removed.
     """
     path = resolve(model, context.paths)
     doomed = [path] if path.parent in (context.paths.models, context.paths.starter) else []
     doomed += [marker_of(path)] if is_starter(path, context.paths) and marker_of(path).exists() else []
-    doomed += packs_of(path, context.paths.cache)
+    doomed += packs_of(path, context.paths.cache) + calibrations_of(path, context.paths.cache)
     if not doomed:
         raise UsageError(f"{path} is not kept by ebbtide", hint="Remove it with the program that made it.")
     if not force:
@@ -84,6 +84,17 @@ def packs_of(model: Path, cache: Path) -> list[Path]:
 
     pack = pack_path_for(model, cache)
     return [file for suffix in ("", ".part", ".part.json") if (file := Path(f"{pack}{suffix}")).exists()]
+
+
+def calibrations_of(model: Path, cache: Path) -> list[Path]:
+    """What is kept of this very model's calibration, finished or begun; of a file that is none, nothing."""
+    from ebbtide.engine.gguf import open_gguf  # numpy, as all below
+    from ebbtide.engine.precision.calibration_file import calibration_files, key_of
+
+    try:
+        return calibration_files(cache, key_of(open_gguf(model)))
+    except ModelError:
+        return []
 
 
 def _remove(files: list[Path]) -> int:

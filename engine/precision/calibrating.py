@@ -4,7 +4,6 @@ Forward passes only. Sums are added up chunk by chunk in an order that follows f
 bits of a row depend neither on the budget nor on threads: so the moments do not either.
 """
 
-import importlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,27 +21,26 @@ from ebbtide.engine.precision.calibration_file import (
     calibration_path,
     model_key,
 )
+from ebbtide.engine.precision.damage import all_damage
 from ebbtide.engine.precision.gathering import Gatherer
 from ebbtide.engine.precision.imatrix import read_imatrix
+from ebbtide.engine.precision.known_damage import STAGE as MEASURING
 from ebbtide.engine.precision.library_text import library_texts
-from ebbtide.engine.precision.moments import F32, Moments, Sums, steadied
+from ebbtide.engine.precision.moments import Moments, Sums, steadied
 from ebbtide.engine.precision.passages import digest, passages, read_text
 from ebbtide.engine.precision.units import measure_units
 from ebbtide.engine.room import CHUNK_TOKENS
 from ebbtide.engine.runtime import Runtime
-from ebbtide.engine.weights.source import WeightSource
 
 Progress = Callable[[str, int, int], None]
 
 STAGE = "Calibrating"
-DAMAGE_STAGE = "Measuring the error of each width"
 DEFAULT_TOKENS = 51_200
 """As many as Any-Precision LLM takes: 100 passages of 512."""
 PASSAGE_TOKENS = 512
 """Every budget has KV for so many."""
 CHECKPOINT_PASSAGES = 8
 """An interruption loses at most so many."""
-_DAMAGE_MODULE = "ebbtide.engine.precision.damage"
 
 
 def calibrate(
@@ -66,7 +64,7 @@ def calibrate(
         moments = _Run(runtime, begun, part_path, progress, cancelled).moments()
     damage = all_damage(runtime.source, steadied(moments), partial(_report_damage, progress, cancelled))
     unit = None
-    if damage is not None and found:
+    if found:
         unit = measure_units(runtime, damage, moments.mass, found, progress, cancelled)
     origin: Origin = "imatrix" if command.imatrix_path else "text"
     Calibration(key, moments, damage, unit, origin=origin).save(path)
@@ -77,25 +75,13 @@ def calibrate(
         path.stat().st_size,
         moments.tokens,
         moments.unused,
-        has_damage=damage is not None,
+        has_damage=True,
         has_unit=unit is not None,
     )
 
 
-def all_damage(source: WeightSource, moments: Moments, progress: Callable[[int, int], None]) -> F32 | None:
-    """See `damage.all_damage`; None while there is no such part."""
-    try:
-        module = importlib.import_module(_DAMAGE_MODULE)
-    except ModuleNotFoundError as error:
-        if error.name != _DAMAGE_MODULE:
-            raise
-        return None
-    found: F32 = module.all_damage(source, moments, progress)
-    return found
-
-
 def _report_damage(progress: Progress, cancelled: Callable[[], bool], done: int, total: int) -> None:
-    progress(DAMAGE_STAGE, done, total)
+    progress(MEASURING, done, total)
     if cancelled():
         raise Cancelled
 

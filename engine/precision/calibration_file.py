@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf.faults import shown
+from ebbtide.engine.gguf.file import GgufFile
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.precision.array_file import Arrays, read_arrays, write_arrays
 from ebbtide.engine.precision.moments import F32, F64, Moments, Sums, merged
@@ -42,13 +43,32 @@ class ModelKey(msgspec.Struct, frozen=True):
 
 def model_key(source: WeightSource) -> ModelKey:
     """The key of an open model. Raises ModelError where its file cannot be read."""
-    found: SourceIdentity = source.index.source if isinstance(source, PackSource) else identify(source.file)
+    return _key(source.index.source) if isinstance(source, PackSource) else key_of(source.file)
+
+
+def key_of(file: GgufFile) -> ModelKey:
+    """The key of a model's own file (not of a pack). Raises ModelError where it cannot be read."""
+    return _key(identify(file))
+
+
+def _key(found: SourceIdentity) -> ModelKey:
     return ModelKey(found.name, found.size_bytes, found.header_sha256)
 
 
 def calibration_path(cache_dir: Path, model: ModelKey) -> Path:
     """Where the calibration of a model is kept."""
     return cache_dir / "calibration" / f"{model.digest}.npz"
+
+
+def damage_path(calibration: Path) -> Path:
+    """Where damage that was measured at a load lies beside it."""
+    return calibration.with_suffix(".damage.npz")
+
+
+def calibration_files(cache_dir: Path, model: ModelKey) -> list[Path]:
+    """All that is kept of a model there, the calibration first; empty = there is nothing."""
+    path = calibration_path(cache_dir, model)
+    return [file for file in (path, Part.path(path), damage_path(path)) if file.exists()]
 
 
 class _About(msgspec.Struct, frozen=True):

@@ -12,9 +12,10 @@ from ebbtide.engine.against_full import embeddings_of, rows_of, scratch_bytes
 from ebbtide.engine.at_widths import committed_for_now, every_plane, hold_all, table_of, use_widths
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.precision.arms import Pairs, dp_pairs
-from ebbtide.engine.precision.choosing import TEXT_TOKENS, Known, known
+from ebbtide.engine.precision.choosing import TEXT_TOKENS, cancellable
 from ebbtide.engine.precision.costs import F64, Costs
 from ebbtide.engine.precision.dp_arm import DpArm, EstimateFit, Seen, Watcher, features, gains, remaining
+from ebbtide.engine.precision.known_damage import Known, known_damage
 from ebbtide.engine.precision.library_text import library_texts
 from ebbtide.engine.precision.passages import passages
 from ebbtide.engine.runtime import Progress, Runtime
@@ -36,12 +37,12 @@ def choose_dp(
     costs.target_bytes(command.bits)
     tokens, scratch = min(runtime.ctx, TEXT_TOKENS), scratch_bytes(runtime.spec)
     hold_all(runtime, tokens, sequences=2, scratch_bytes=scratch, progress=progress)
-    found = known(runtime.source, command.cache_dir, progress, cancelled)
+    report = cancellable(progress, cancelled)
+    found = known_damage(runtime.source, command.cache_dir, runtime.room.threads, report)
     pairs, gain, fit = _fitted(_text_seen(runtime, progress, cancelled), found, costs, command.bits)
     held = pairs.held(costs)
     runtime.paged_arm = DpArm(costs, pairs, gain, fit)
     average, size = pairs.read_bits(costs), costs.expert_bytes(held)
-    notices = [found.notice, fit.sentence()]
     return m.ArmWidths(
         command.request_id,
         widths=held.tobytes(),
@@ -49,7 +50,7 @@ def choose_dp(
         expert_bytes=size,
         full_bytes=costs.expert_bytes(costs.full()),
         fp16_bytes=costs.bytes_in_16_bits,
-        notices=[notice for notice in notices if notice],
+        notices=[*found.notices, fit.sentence()],
         follows=True,
     )
 

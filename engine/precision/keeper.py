@@ -4,12 +4,21 @@
     at rest            after a `Clear`, or what else gave memory back, they rise again, read by read
     now and then       the same pages, spread anew over the experts that are asked for now
 
+Plans are made on a thread of their own, from a copy of what was routed, and committed here, at a safe point.
+Room for KV is planned `EARLY_TOKENS` before it is needed, and widths that are spread anew are committed so
+many tokens after they were asked for: by then the plan is ready, as a rule, and which token sees which widths
+follows from the conversation, not from how fast a thread was. A step waits for a plan only where that rule
+fails, and where KV needs room at once that nobody saw coming (a long question does): then it is planned while
+the step waits. A plan is dropped, and changes nothing, when widths have changed since, when its pages are not
+there any more, when memory was given back, and with the model.
+
 Nothing flaps: what falls makes room for more tokens than were missing, and rises only where there is room for
 many more. A rise that KV gets in the way of is cancelled by the pager and leaves widths as they are.
 """
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -21,11 +30,15 @@ from ebbtide.engine.memory.fast_memory import FastMemory
 from ebbtide.engine.messages import Decision
 from ebbtide.engine.precision.costs import Costs
 from ebbtide.engine.precision.hull import U8
+from ebbtide.engine.precision.planning import Planning
 from ebbtide.engine.precision.routes import Routes
-from ebbtide.engine.precision.steward import Steward
+from ebbtide.engine.precision.steward import Proposal, Question, Steward
 
 NEAR_TOKENS = 16
 """KV that so many tokens will need counts as taken: there is time to lower before it is asked for."""
+EARLY_TOKENS = 16
+"""So many tokens before it is needed, a plan is asked for. Chosen by hand: 16 tokens take longer than a plan
+of 12,288 blocks, and are too few for routing to have changed much."""
 AHEAD_TOKENS = 64
 """What falls makes room for so many tokens more, so that not every block of KV moves widths."""
 TURN_TOKENS = 256
@@ -38,7 +51,8 @@ LEAST_GAIN = 0.05
 """Of the predicted damage: a smaller gain is not worth its reads."""
 
 NAP_S = 0.002
-"""What `rest` waits for reads: a command should not wait longer."""
+"""What `rest` waits for reads and plans: a command should not wait longer."""
+REPORT = "Run with --debug and report it; answers go on at these widths."
 
 
 class WidthKeeper:
@@ -60,6 +74,8 @@ class WidthKeeper:
         assert fast.table is not None and fast.pager is not None
         self._fast, self._table, self._pager = fast, fast.table, fast.pager
         self._steward, self._routes, self._costs = steward, routes, costs
+        self._planning = Planning(steward.plan)
+        self._is_stopped = False
         self._emit, self._may_tell = emit, may_tell
         self._is_due = False
         self._target = -1
@@ -72,7 +88,8 @@ class WidthKeeper:
 
     def begin(self) -> None:
         """After the load, before anything is read: all experts are to fit."""
-        self._lower_to(self._fast.tenancy.experts_share(self._kv_pages(0, TURN_TOKENS)))
+        share = self._fast.tenancy.experts_share(self._turn_pages)
+        self._lower_to(share, share)
 
     def begun(self) -> None:
         """Tell of the first widths; what comes later is the conversation's."""
@@ -84,30 +101,61 @@ class WidthKeeper:
         self._advance()
         share = self._fast.tenancy.experts_share
         near, ahead = coming + NEAR_TOKENS, coming + AHEAD_TOKENS
-        if self._pages > share(self._kv_pages(length, near)):
-            self._lower_to(share(self._kv_pages(length, ahead)))
-        elif self._routes.tokens - self._seen_tokens >= RECONSIDER_TOKENS:
-            self._reconsider(share(self._kv_pages(length, ahead + TURN_TOKENS)))
+        if self._pages > (room := share(self._kv_pages(length, near))):
+            self._lower_to(share(self._kv_pages(length, ahead)), room)
+        elif self._pages > share(self._kv_pages(length, near + EARLY_TOKENS)):
+            self._ask_to_lower(share(self._kv_pages(length, ahead + EARLY_TOKENS)))
+        else:
+            self._follow_routes(length, ahead)
         self.tell()
 
     def wake(self) -> None:
         """Memory may have been given back: look at it when there is time."""
-        self._is_due = True
+        self._planning.drop()
+        self._is_due, self._is_stopped = True, False
 
     @property
     def has_work(self) -> bool:
         """Whether `rest` would do something."""
-        return self._is_due or self._pager.change is not None
+        is_busy = self._is_due or self._planning.asked is not None or self._pager.change is not None
+        return is_busy and not self._is_stopped
 
     def rest(self) -> None:
-        """Go on with a rise while nobody asks; waits for reads a moment at most."""
-        if (change := self._pager.change) is None:
+        """Go on with a rise while nobody asks; waits for a plan or for reads a moment at most.
+
+        Whatever goes wrong is told in one sentence: widths stay as they are, and nothing is tried again until
+        the next `wake`.
+        """
+        try:
+            self._rest()
+        except BrokenPipeError:
+            raise  # nobody hears anything any more
+        except Exception as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        """The model goes: so do its plans."""
+        self._planning.close()
+
+    def _rest(self) -> None:
+        if (change := self._pager.change) is not None:
+            if not change.is_ready:
+                time.sleep(NAP_S)
+        elif self._is_due:
             self._is_due = False
-            self._reconsider(self._fast.tenancy.experts_share(self._kv_pages(0, TURN_TOKENS)))
-        elif not change.is_ready:
-            time.sleep(NAP_S)
+            self._ask(self._rising(self._fast.tenancy.experts_share(self._turn_pages)), lowers=False)
+        elif self._planning.wait(NAP_S):
+            self._spread(self._fast.tenancy.experts_share(self._kv_pages(0, AHEAD_TOKENS)))
         self._advance()
         self.tell(last=not self.has_work)
+
+    def _give_up(self, error: Exception) -> None:
+        self._is_due, self._is_stopped = False, True
+        self._planning.drop()
+        with suppress(Exception):  # the first error is the one to tell of
+            if (change := self._pager.change) is not None:
+                change.cancel()
+        self._tell_error(error)
 
     # --- deciding -----------------------------------------------------------------------------------------
 
@@ -127,39 +175,82 @@ class WidthKeeper:
         arena = self._fast.arena
         return arena.owned_pages(Tenant.KV) * arena.page_bytes
 
-    def _lower_to(self, target: int) -> None:
-        """Widths for at most so many pages, as far as floors let them fall."""
+    def _lower_to(self, target: int, room: int) -> None:
+        """Widths for at most `room` pages, as far as floors let them fall: those of a plan that is there, or
+        of one for `target` that is made while everybody waits.
+        """
+        asked = self._planning.asked
+        is_there = asked is not None and asked.lowers and asked.question.target_pages <= room
+        if asked is not None and is_there and self._lowered():
+            self._target = asked.question.target_pages
+            return
         if target == self._target:
             return  # at the floors: all that can be had has been had
         self._target = target
-        self._look_at_routes()
         if self._steward.pages(self._table.committed) > target:
-            self._set(np.minimum(self._steward.plan(target, self._table.committed), self._table.committed))
+            self._ask(target, lowers=True)
+            self._lowered()
         elif self._pager.change is not None:
             self._set(self._table.committed.copy())  # a rise that was begun would not fit
 
-    def _reconsider(self, target: int) -> None:
-        """Widths that rise into free pages, or are spread anew, where that is worth it."""
-        self._look_at_routes()
-        if self._pager.change is not None:
+    def _lowered(self) -> bool:
+        """Commit what is lower in the plan that was asked for, if it still holds."""
+        plan = self._take()
+        if plan is not None:
+            self._set(np.minimum(plan.widths, self._table.committed))
+        return plan is not None
+
+    def _ask_to_lower(self, target: int) -> None:
+        """Have a plan made for room that KV needs soon."""
+        asked = self._planning.asked
+        if target == self._target or (asked is not None and asked.lowers):
             return
-        now, pages = self._table.committed, self._pages
-        plan = self._steward.plan(max(target, min(pages, target + self._turn_pages)), now)
-        added = self._steward.pages(plan) - pages
-        gained = self._steward.damage(now) - self._steward.damage(plan)
-        is_whole = bool((plan == self._table.most).all())
+        if self._steward.pages(self._table.committed) > target:
+            self._ask(target, lowers=True)
+
+    def _follow_routes(self, length: int, ahead: int) -> None:
+        """Have widths spread anew where that is due, and commit them when their time has come."""
+        share, asked = self._fast.tenancy.experts_share, self._planning.asked
+        if asked is not None and asked.lowers:
+            self._planning.drop()  # the room is there by other means
+        elif asked is None and self._routes.tokens - self._seen_tokens >= RECONSIDER_TOKENS:
+            self._ask(self._rising(share(self._kv_pages(length, ahead + TURN_TOKENS))), lowers=False)
+        elif asked is not None and self._routes.tokens - asked.tokens >= EARLY_TOKENS:
+            self._spread(share(self._kv_pages(length, ahead)))
+
+    def _rising(self, target: int) -> int:
+        """`target`, or what is taken now, as long as a turn of less would do."""
+        return max(target, min(self._pages, target + self._turn_pages))
+
+    def _spread(self, room: int) -> None:
+        """Widths that rise into free pages, or are spread anew, where that is worth it."""
+        plan = self._take()
+        if plan is None or self._pager.change is not None or plan.pages > max(room, self._pages):
+            return
+        added = plan.pages - self._pages
+        is_whole = bool((plan.widths == self._table.most).all())
         rises = added >= LEAST_RISE * self._steward.whole_pages or (is_whole and added > 0)
-        if rises or gained > LEAST_GAIN * self._steward.damage(now):
+        if rises or plan.damage_now - plan.damage > LEAST_GAIN * plan.damage_now:
             self._target = -1
-            self._set(plan)
+            self._set(plan.widths)
 
     @property
     def _turn_pages(self) -> int:
         return self._kv_pages(0, TURN_TOKENS)
 
-    def _look_at_routes(self) -> None:
-        self._steward.look_at_routes()
+    def _ask(self, target: int, *, lowers: bool) -> None:
+        self._routes.add_up()
         self._seen_tokens = self._routes.tokens
+        question = Question(self._routes.routing.mass(), self._table.committed.copy(), target)
+        self._planning.ask(question, self._routes.tokens, lowers=lowers)
+
+    def _take(self) -> Proposal | None:
+        """The plan that was asked for, if it still holds. What went wrong is told: then there is none."""
+        try:
+            return self._planning.take(self._table.committed)
+        except Exception as error:
+            self._tell_error(error)
+            return None
 
     # --- doing --------------------------------------------------------------------------------------------
 
@@ -167,9 +258,16 @@ class WidthKeeper:
         try:
             self._pager.set_widths(widths)
         except EbbtideError as error:
-            self._emit(decisions.widths_kept(str(error), error.hint))
+            self._tell_error(error)
         self._advance()
         self._pages = self._steward.pages(self._table.reach)
+
+    def _tell_error(self, error: Exception) -> None:
+        if isinstance(error, EbbtideError):
+            self._emit(decisions.widths_kept(str(error), error.hint))
+        else:
+            reason = f"choosing widths failed ({type(error).__name__}: {error})"
+            self._emit(decisions.widths_kept(reason, REPORT))
 
     def _advance(self) -> None:
         """Go on with what is under way; a failure is told, a cancel leaves all as it was."""

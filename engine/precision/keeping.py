@@ -30,7 +30,7 @@ def keep_widths(
     runtime.notices = (*runtime.notices, *known.notices)
     routes = Routes(table.layers, table.experts, known.mass)
     runtime.forward.routes = routes
-    steward = Steward(table, known, routes, QUALITIES[command.quality])
+    steward = Steward(table, known, QUALITIES[command.quality])
     costs = Costs.of(table.layouts, table.experts)
     keeper = WidthKeeper(runtime.fast, steward, routes, costs, emit, RateLimit(INTERVAL_S).ready)
     keeper.begin()

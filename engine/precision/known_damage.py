@@ -18,11 +18,12 @@ from ebbtide.engine.precision.calibration_file import (
     Calibration,
     ModelKey,
     calibration_path,
+    damage_path,
     model_key,
 )
 from ebbtide.engine.precision.damage import all_damage
 from ebbtide.engine.precision.hull import F64
-from ebbtide.engine.precision.moments import F32, Moments
+from ebbtide.engine.precision.moments import F32, Moments, steadied
 from ebbtide.engine.runtime import Progress
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.layout import MAX_PLANES
@@ -37,11 +38,13 @@ NO_CALIBRATION = (
 @dataclass(frozen=True)
 class Known:
     """`damage` f64[layers, 2, experts, 9] per unit of routed mass; `mass` f64[layers, experts] of the
-    calibration, None without one; `notices` for the person.
+    calibration, None without one; `unit` f64[layers, 2]: what damage of each layer and kind costs the model
+    (units.py), None where that was not measured; `notices` for the person.
     """
 
     damage: F64
     mass: F64 | None
+    unit: F64 | None = None
     notices: tuple[str, ...] = ()
 
 
@@ -57,17 +60,19 @@ class _About(msgspec.Struct, frozen=True):
 def known_damage(source: WeightSource, cache_dir: str, threads: int, progress: Progress) -> Known:
     """Read it, or measure and keep it. Raises ModelError where the model's blocks cannot be read.
 
-    A calibration that is damaged or another model's is left out, and a notice says so.
+    A calibration that is damaged or another model's is left out: a notice says so and what to do, and the
+    weights alone decide. `progress` may raise to end the measuring.
     """
     key, folder = model_key(source), Path(cache_dir) if cache_dir else None
     calibration, notices = _calibration(source, folder, key)
-    moments = calibration.moments if calibration is not None else None
+    moments = steadied(calibration.moments) if calibration is not None else None
     damage = calibration.damage if calibration is not None else None
     if damage is None:
-        path = calibration_path(folder, key).with_suffix(".damage.npz") if folder is not None else None
+        path = damage_path(calibration_path(folder, key)) if folder is not None else None
         damage = _kept_or_measured(source, path, key, moments, threads, progress)
     mass = np.asarray(moments.mass, np.float64) if moments is not None else None
-    return Known(np.asarray(damage, np.float64), mass, notices)
+    unit = calibration.unit if calibration is not None else None
+    return Known(np.asarray(damage, np.float64), mass, unit, notices)
 
 
 def _calibration(
@@ -79,7 +84,10 @@ def _calibration(
     try:
         return Calibration.load(path, key, source.spec), ()
     except EbbtideError as error:
-        return None, (f"The calibration is not used: {error}. {error.hint}",)
+        notice = (
+            f"The calibration is not used: {error}. {error.hint} Until then the weights' errors alone decide."
+        )
+        return None, (notice,)
 
 
 def _kept_or_measured(

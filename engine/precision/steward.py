@@ -2,69 +2,85 @@
 together for the planner.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ebbtide.engine.memory.portions import portion_of
 from ebbtide.engine.memory.tables import WeightPageTable
-from ebbtide.engine.precision.floors import measured_floors
+from ebbtide.engine.precision.floors import Flags, hot_experts, measured_floors, raised
 from ebbtide.engine.precision.hull import F64, I64, U8
 from ebbtide.engine.precision.known_damage import Known
 from ebbtide.engine.precision.quality import HOT_PLANES, HOT_SHARE, Quality
-from ebbtide.engine.precision.routes import Routes
 from ebbtide.engine.precision.routing_mass import block_weights
 from ebbtide.engine.precision.width_plan import WidthPlanner
 from ebbtide.kernels.layout import MAX_PLANES
 
 
-class Steward:
-    """Plans for the blocks of a table, u8[layers, 2, experts]; commits nothing. `routes` brings what is
-    routed to. The same damage, routes and targets give the same plans.
+class Question(NamedTuple):
+    """What a plan is made from; nobody changes it afterwards."""
+
+    mass: F64
+    """f64[layers, experts]: what was routed until then, see `RoutingMass.mass`."""
+    current: U8
+    """u8[layers, 2, experts], committed then."""
+    target_pages: int
+
+
+class Proposal(NamedTuple):
+    """Widths u8[layers, 2, experts] near those asked about, for at most the target or at the floors where
+    those need more.
     """
 
-    def __init__(self, table: WeightPageTable, known: Known, routes: Routes, quality: Quality) -> None:
+    widths: U8
+    pages: int
+    damage: float
+    """What they lose, weighed by mass and by what errors cost."""
+    damage_now: float
+    """What the current ones lose, weighed alike."""
+
+
+class Steward:
+    """Plans for the blocks of a table, and commits nothing. It keeps no part of the table, so it may outlive
+    the model's memory.
+
+    `plan` belongs to one thread at a time; what is said of pages may be asked by any. The same damage and
+    questions, in the same order, give the same plans: experts that were hot at one stay so until others
+    clearly take over.
+    """
+
+    def __init__(self, table: WeightPageTable, known: Known, quality: Quality) -> None:
         self._shape = table.committed.shape
-        self._routes = routes
-        most = np.broadcast_to(table.most, self._shape).astype(np.uint8)
-        self._most = most
-        self._base = measured_floors(known.damage, most, quality.tolerated)
+        self._most = np.broadcast_to(table.most, self._shape).astype(np.uint8)
+        self._base = measured_floors(known.damage, self._most, quality.tolerated)
         self._cost = _costs(table)
+        self._blocks = np.arange(len(self._cost))
         self._damage = known.damage.reshape(-1, MAX_PLANES + 1)
-        self._planner = WidthPlanner(self._cost, self._damage, self._base.ravel(), most.ravel())
-        self.look_at_routes()
-
-    def look_at_routes(self) -> None:
-        """Weigh blocks by what was routed to until now."""
-        self._routes.add_up()
-        routing = self._routes.routing
-        self._planner.reweigh(block_weights(routing.mass()))
-        self._planner.bound(
-            routing.floors(self._base, HOT_SHARE, HOT_PLANES, self._most).ravel(), self._most.ravel()
-        )
-
-    @property
-    def floor_pages(self) -> int:
-        """Pages of all experts at their floors: for less, experts have to leave."""
-        return self._planner.floor_pages
-
-    @property
-    def whole_pages(self) -> int:
+        self._unit = known.unit
+        self._were_hot: Flags | None = None
+        self._planner = WidthPlanner(self._cost, self._damage, self._base.ravel(), self._most.ravel())
+        self.whole_pages = self._planner.whole_pages
         """Pages of all experts with every plane."""
-        return self._planner.whole_pages
 
-    def plan(self, target_pages: int, current: U8) -> U8:
-        """Widths for at most `target_pages`, or at the floors where those need more, near `current`."""
-        target = max(target_pages, self._planner.floor_pages)
-        return self._planner.plan(target, current.ravel()).widths.reshape(self._shape)
+    def plan(self, question: Question) -> Proposal:
+        """The best widths that the question allows."""
+        weights = block_weights(question.mass, unit=self._unit)
+        self._planner.reweigh(weights)
+        self._were_hot = hot_experts(question.mass, HOT_SHARE, were_hot=self._were_hot)
+        floors = raised(self._base, self._were_hot, HOT_PLANES, self._most)
+        self._planner.bound(floors.ravel(), self._most.ravel())
+        target = max(question.target_pages, self._planner.floor_pages)
+        found = self._planner.plan(target, question.current.ravel())
+        widths = found.widths.reshape(self._shape)
+        lost, lost_now = (self._lost(weights, at) for at in (widths, question.current))
+        return Proposal(widths, found.pages, lost, lost_now)
 
     def pages(self, widths: U8) -> int:
         """What all experts take at these widths."""
-        return int(self._cost[np.arange(len(self._cost)), widths.ravel()].sum())
+        return int(self._cost[self._blocks, widths.ravel()].sum())
 
-    def damage(self, widths: U8) -> float:
-        """What they lose at these widths, weighed as in a plan."""
-        weights = block_weights(self._routes.routing.mass())
-        own: F64 = self._damage[np.arange(len(self._damage)), widths.ravel()]
-        return float((weights * own).sum())
+    def _lost(self, weights: F64, widths: U8) -> float:
+        return float((weights * self._damage[self._blocks, widths.ravel()]).sum())
 
 
 def _costs(table: WeightPageTable) -> I64:

@@ -8,6 +8,7 @@ import pytest
 from ebbtide.app.commands import run as run_module
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
+from tests.helpers.tiny_models import write_tiny
 
 COMMANDS = (
     "run",
@@ -221,6 +222,27 @@ def test_rm_takes_the_pack_of_the_model_only(cli: Cli, model: str, home: Path) -
         path.write_bytes(b"x")
     assert cli("rm", model).code == 0
     assert not own.exists() and not Path(f"{own}.part").exists() and other.exists()
+
+
+def test_rm_takes_the_calibration_of_the_model_only(cli: Cli, home: Path) -> None:
+    from ebbtide.engine.gguf import open_gguf
+    from ebbtide.engine.precision.calibration_file import calibration_path, model_key
+    from ebbtide.engine.weights.gguf_source import GgufSource
+
+    (home / "cache" / "models").mkdir(parents=True)
+    path = write_tiny(home / "cache" / "models" / "mine.gguf", "mixtral")
+    source = GgufSource(open_gguf(path))
+    kept = calibration_path(home / "cache", model_key(source))
+    source.close()
+    own = [kept, kept.with_suffix(".part.npz"), kept.with_suffix(".damage.npz")]
+    other = kept.with_name("0123456789abcdef01234567.npz")
+    kept.parent.mkdir(parents=True)
+    for file in (*own, other):
+        file.write_bytes(b"x")
+    result = cli("rm", "mine", "--json")
+    assert result.code == 0 and not path.exists()
+    assert not any(file.exists() for file in own) and other.exists()
+    assert set(json.loads(result.out)["removed"]) == {str(file) for file in (path, *own)}
 
 
 @pytest.mark.parametrize("name", ["", " "])

@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.loop import Engine
+from ebbtide.engine.memory.pager import Pager
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.memory.trickle import Trickle
 from ebbtide.engine.precision import known_damage
 from ebbtide.engine.precision.calibration_file import calibration_path, model_key
+from ebbtide.engine.precision.keeper import EARLY_TOKENS, WidthKeeper
+from ebbtide.engine.precision.planning import Planning
+from ebbtide.engine.precision.steward import Proposal, Question, Steward
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import TEXT, Script, generate, load, of, run
 from tests.helpers.tiny_models import write_tiny
@@ -201,6 +205,89 @@ def test_a_late_disk_holds_up_nobody(model: Path, text: str, monkeypatch: pytest
     assert during and max(during) <= before
     rose = float(seen.table.committed.mean()) > before
     assert rose == (text == "def"), "the long prompt took the memory again"
+
+
+@pytest.mark.parametrize("part", [(Pager, "advance"), (Steward, "plan")])
+def test_an_error_while_nobody_asks_is_one_sentence(
+    model: Path, part: tuple[type[Any], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine lives, widths stay, and the next answer comes."""
+    where, name = part
+    seen, whole = Watched(loaded(model), growing()), getattr(where, name)
+    asked: list[NDArray[np.uint8]] = []
+
+    def broken(*arguments: Any, **fields: Any) -> Any:
+        if len(asked) == 1:
+            raise RuntimeError("no such page")
+        return whole(*arguments, **fields)
+
+    monkeypatch.setattr(where, name, broken)
+
+    def idle() -> m.Command | None:
+        if of(seen.events, m.Finished) and not asked:
+            asked.append(seen.table.committed.copy())
+            return m.Clear()
+        if any("no such page" in decision.sentence for decision in seen.told()) and len(asked) == 1:
+            asked.append(seen.table.committed.copy())
+            return growing(2, text="def", max_tokens=4)
+        return None
+
+    seen.idle = idle
+    seen.run()
+    assert len(asked) == 2 and (asked[0] == asked[1]).all(), "widths stay"
+    (told,) = (decision.sentence for decision in seen.told() if "no such page" in decision.sentence)
+    assert "Precision stays as it is" in told and "RuntimeError" in told and "report it" in told
+    assert [event.finish_reason for event in of(seen.events, m.Finished)] == ["length", "length"]
+
+
+def test_plans_are_made_beside_the_steps(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[str] = set()
+    plan = Steward.plan
+
+    def watched(steward: Steward, question: Question) -> Proposal:
+        threads.add(threading.current_thread().name)
+        return plan(steward, question)
+
+    monkeypatch.setattr(Steward, "plan", watched)
+    Watched(loaded(model), growing(), m.Clear()).run()
+    assert threads == {"ebbtide-planner_0"}
+    assert not any(t.name.startswith("ebbtide-planner") and not _ended(t) for t in threading.enumerate())
+
+
+def test_room_for_a_growing_answer_is_planned_before_it_is_needed(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question itself grows by chunks, which nobody sees coming; an answer's tokens are foreseen."""
+    seen, lengths = Watched(loaded(model), growing(text="def", max_tokens=900)), [0]
+    early: list[int] = []
+    ask, take, look = Planning.ask, Planning.take, WidthKeeper.look
+    asked_at = [0]
+
+    def watched_look(keeper: WidthKeeper, length: int, coming: int) -> None:
+        lengths.append(length)
+        look(keeper, length, coming)
+
+    def watched_ask(planning: Planning, question: Question, tokens: int, *, lowers: bool) -> None:
+        asked_at[0] = lengths[-1]
+        ask(planning, question, tokens, lowers=lowers)
+
+    def watched_take(planning: Planning, current: NDArray[np.uint8]) -> Proposal | None:
+        if planning.asked is not None and planning.asked.lowers and lengths[-1]:
+            early.append(lengths[-1] - asked_at[0])
+        return take(planning, current)
+
+    monkeypatch.setattr(WidthKeeper, "look", watched_look)
+    monkeypatch.setattr(Planning, "ask", watched_ask)
+    monkeypatch.setattr(Planning, "take", watched_take)
+    seen.run()
+    assert of(seen.events, m.Finished)[0].finish_reason == "length"
+    assert min(seen.average) < seen.average[0], "nothing gave way"
+    assert early and set(early) == {EARLY_TOKENS}, early
+
+
+def _ended(thread: threading.Thread) -> bool:
+    thread.join(PATIENCE_S)
+    return not thread.is_alive()
 
 
 def test_keys_of_lowered_widths_are_never_exact(model: Path) -> None:

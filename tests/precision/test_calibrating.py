@@ -10,6 +10,7 @@ from ebbtide.engine import messages as m
 from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.precision import calibrating, units
 from ebbtide.engine.precision.calibration_file import Calibration, Part, calibration_path, model_key
+from ebbtide.engine.precision.damage import all_damage
 from ebbtide.engine.precision.moments import Moments, steadied
 from ebbtide.engine.precision.passages import passages
 from ebbtide.engine.text import Tokenizer
@@ -112,11 +113,10 @@ def test_damage_is_of_moments_that_few_tokens_do_not_shake(
 ) -> None:
     """The moments themselves are kept as they were measured: others may be added to them."""
     given: list[Moments] = []
-    measure = calibrating.all_damage
 
     def look(source: Any, moments: Moments, progress: Any) -> Any:
         given.append(moments)
-        return measure(source, moments, progress)
+        return all_damage(source, moments, progress)
 
     monkeypatch.setattr(calibrating, "all_damage", look)
     calibrate(model, tmp_path, text)

@@ -1,7 +1,6 @@
 """Widths of an arm for a loaded model."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,10 @@ import pytest
 from ebbtide.engine import messages as m
 from ebbtide.engine.memory.tables import LayerLayouts
 from ebbtide.engine.precision import arms, choosing
+from ebbtide.engine.precision.calibration_file import Calibration, calibration_path, model_key
 from ebbtide.engine.precision.costs import Costs
+from ebbtide.engine.precision.known_damage import NO_CALIBRATION, STAGE
+from ebbtide.engine.precision.moments import Moments
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import TEXT, of, run
 from tests.helpers.in_process import load as load_in
@@ -125,72 +127,92 @@ def test_a_budget_for_a_part_is_refused_with_one_that_is_enough(mixtral: Path) -
     assert len(of(events, m.Scored)[0].kl) == 511, "as long as the context"
 
 
-def fake_damage(calls: list[Any]) -> Any:
-    def all_damage(source: Any, moments: Any, progress: Any) -> Any:
-        calls.append(moments)
-        for done in range(4):
-            progress(done, 3)
-        damage = np.zeros((SIZES["layers"], 2, SIZES["experts"], 9), np.float32)
-        damage[:] = 0.25 ** np.arange(9)
-        damage[1] *= 1000
-        return damage
+def keep(path: Path, cache: Path, *, damage: Any = None, mass: Any = None, unit: Any = None) -> Path:
+    """A calibration of the model in `cache`; unless they are given, all layers and experts are alike."""
+    layers, experts = SIZES["layers"], SIZES["experts"]
+    runtime = Runtime.load(load(path), lambda *_: None)
+    key = model_key(runtime.source)
+    runtime.close()
+    ones = np.ones((layers, experts, 128), np.float32)
+    moments = Moments(ones, ones, np.ones((layers, experts)) if mass is None else mass, 100)
+    file = calibration_path(cache, key)
+    Calibration(key, moments, damage, unit).save(file)
+    return file
 
-    return SimpleNamespace(all_damage=all_damage)
+
+def even() -> Any:
+    """Damage that is the same in all blocks."""
+    layers, experts = SIZES["layers"], SIZES["experts"]
+    damage = np.zeros((layers, 2, experts, 9), np.float32)
+    damage[:] = 0.25 ** np.arange(9)
+    damage[..., 8] = 0
+    return damage
 
 
-def test_static_spends_planes_where_damage_is(mixtral: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Any] = []
-    parts = {"damage": fake_damage(calls)}
-    monkeypatch.setattr(choosing, "_part", parts.get)
-    found = answer(mixtral, arm("static", 5))
-    layers = np.frombuffer(found.widths, np.uint8).reshape(SIZES["layers"], -1).mean(axis=1)
-    assert layers[1] > layers[0] + 3 and layers[0] == pytest.approx(layers[2], abs=0.5)
-    assert calls == [None] and "calibration" in found.notices[0]
+def by_layer(found: m.ArmWidths) -> Any:
+    return np.frombuffer(found.widths, np.uint8).reshape(SIZES["layers"], -1).mean(axis=1)
+
+
+@pytest.mark.parametrize("name", ["static", "paged"])
+@pytest.mark.parametrize("costly", ["damage", "unit"])
+def test_planes_are_spent_where_errors_cost_most(
+    mixtral: Path, tmp_path: Path, name: str, costly: str
+) -> None:
+    damage, unit = even(), np.ones((SIZES["layers"], 2))
+    {"damage": damage, "unit": unit}[costly][1] *= 1000
+    keep(mixtral, tmp_path, damage=damage, unit=unit)
+    found = answer(mixtral, arm(name, 5, cache_dir=str(tmp_path)))
+    layers = by_layer(found)
+    assert layers[1] > layers[0] + 2 and layers[0] == pytest.approx(layers[2], abs=0.5)
+    assert not found.notices
 
 
 @pytest.mark.parametrize("has_damage", [False, True])
-def test_static_takes_a_calibration_that_is_there(
-    mixtral: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_damage: bool
+def test_a_calibration_without_damage_is_measured_with(
+    mixtral: Path, tmp_path: Path, has_damage: bool
 ) -> None:
-    calls: list[Any] = []
-    damage = fake_damage(calls)
     mass = np.ones((SIZES["layers"], SIZES["experts"]))
     mass[0, 2] = 1e9
-    moments = SimpleNamespace(mass=mass)
-    kept = damage.all_damage(None, None, lambda *_: None) if has_damage else None
-    calls.clear()
-    file = tmp_path / "kept"
-    calibration = SimpleNamespace(
-        model_key=lambda source: "key",
-        calibration_path=lambda cache, key: file,
-        Calibration=SimpleNamespace(load=lambda *_: SimpleNamespace(moments=moments, damage=kept, unit=None)),
-    )
-    parts = {"damage": damage, "calibration_file": calibration}
-    monkeypatch.setattr(choosing, "_part", parts.get)
-    without = answer(mixtral, arm("static", 4, cache_dir=str(tmp_path)))
-    assert without.notices, "its file is not there"
-    file.touch()
-    calls.clear()
-    found = answer(mixtral, arm("static", 4, cache_dir=str(tmp_path)))
+    keep(mixtral, tmp_path, damage=even() if has_damage else None, mass=mass)
+    events = run(load(mixtral), arm("static", 4, cache_dir=str(tmp_path)))
+    (found,) = of(events, m.ArmWidths)
     widths = np.frombuffer(found.widths, np.uint8).reshape(mass.shape[0], 2, -1)
     assert (widths[0, :, 2] == 8).all() and not found.notices
-    assert calls == ([] if has_damage else [moments])
+    is_measured = STAGE in {event.stage for event in of(events, m.Progress)}
+    assert is_measured != has_damage
+
+
+def test_without_a_calibration_the_weights_alone_decide(mixtral: Path) -> None:
+    found = answer(mixtral, arm("static", 5))
+    assert found.notices == [NO_CALIBRATION]
+    assert found.average_bits == pytest.approx(5, abs=0.05)
+
+
+def test_a_damaged_calibration_is_told_of_and_left_out(mixtral: Path, tmp_path: Path) -> None:
+    alone = answer(mixtral, arm("static", 5))
+    file = keep(mixtral, tmp_path, damage=even())
+    file.write_bytes(b"no archive")
+    found = answer(mixtral, arm("static", 5, cache_dir=str(tmp_path)))
+    (notice,) = found.notices
+    assert "not used" in notice and "ebbtide calibrate" in notice and file.name in notice
+    assert found.widths == alone.widths and file.read_bytes() == b"no archive"
 
 
 @pytest.mark.parametrize("without", ["", "residual", "sensitivity", "routing", "movement"])
-def test_paged_begins_with_what_calibration_knows(
-    mixtral: Path, monkeypatch: pytest.MonkeyPatch, without: Any
-) -> None:
-    monkeypatch.setattr(choosing, "_part", {"damage": fake_damage([])}.get)
-    static, found = answer(mixtral, arm("static", 5)), answer(mixtral, arm("paged", 5, without=without))
+def test_paged_begins_with_what_calibration_knows(mixtral: Path, tmp_path: Path, without: Any) -> None:
+    damage = even()
+    damage[1] *= 1000
+    keep(mixtral, tmp_path, damage=damage)
+    cache = str(tmp_path)
+    static = answer(mixtral, arm("static", 5, cache_dir=cache))
+    found = answer(mixtral, arm("paged", 5, without=without, cache_dir=cache))
     assert found.follows and not static.follows
     assert (found.widths == static.widths) == (without != "sensitivity")
     assert abs(found.expert_bytes - static.expert_bytes) < 2 * 128 * 128 / 8
     assert any("no residual heads" in notice for notice in found.notices) == (without == "residual")
 
 
-def test_the_choice_can_be_cancelled(mixtral: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "_part", {"damage": fake_damage([])}.get)
+def test_the_choice_can_be_cancelled(mixtral: Path) -> None:
     events = run(load(mixtral), arm("static", 4), cancel_after=2)
     (failed,) = of(events, m.Failed)
     assert failed.exit_code == 130 and not of(events, m.ArmWidths)

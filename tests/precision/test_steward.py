@@ -1,0 +1,66 @@
+"""Plans for the widths of a loaded model: damage times what is routed times what an error costs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ebbtide.engine.memory.tables import WeightPageTable
+from ebbtide.engine.precision.known_damage import Known
+from ebbtide.engine.precision.quality import QUALITIES
+from ebbtide.engine.precision.steward import Proposal, Question, Steward
+from ebbtide.engine.runtime import Runtime
+from tests.helpers.in_process import load
+from tests.helpers.tiny_models import write_tiny
+
+SIZES: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
+
+
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
+    path = write_tiny(tmp_path_factory.mktemp("models") / "mixtral.gguf", "mixtral", **SIZES)
+    opened = Runtime.load(load(path), lambda *_: None)
+    yield opened
+    opened.close()
+
+
+def known(*, unit: Any = None, mass: Any = None) -> Known:
+    """Blocks that are all alike."""
+    damage = np.zeros((SIZES["layers"], 2, SIZES["experts"], 9))
+    damage[:] = 0.25 ** np.arange(9)
+    damage[..., 8] = 0
+    return Known(damage, np.ones((SIZES["layers"], SIZES["experts"])) if mass is None else mass, unit)
+
+
+def table_of(runtime: Runtime) -> WeightPageTable:
+    assert runtime.fast.table is not None
+    return runtime.fast.table
+
+
+def planned(runtime: Runtime, about: Known, share: float = 0.5) -> Proposal:
+    """For a share of all pages; nothing lies below the floors."""
+    own, table = Steward(table_of(runtime), about, QUALITIES["fast"]), table_of(runtime)
+    assert about.mass is not None
+    return own.plan(Question(about.mass, table.committed.copy(), int(share * own.whole_pages)))
+
+
+def test_layers_where_errors_cost_more_keep_more_planes(runtime: Runtime) -> None:
+    unit = np.ones((SIZES["layers"], 2))
+    unit[1] = 1000
+    even, uneven = (planned(runtime, known(unit=u)).widths.mean(axis=(1, 2)) for u in (None, unit))
+    assert uneven[1] > even[1] and uneven[1] > max(uneven[0], uneven[2]) + 2
+
+
+def test_kinds_are_told_apart(runtime: Runtime) -> None:
+    unit = np.ones((SIZES["layers"], 2))
+    unit[:, 1] = 1000
+    widths = planned(runtime, known(unit=unit)).widths
+    assert widths[:, 1].mean() > widths[:, 0].mean() + 2
+
+
+def test_damage_is_told_in_the_units_of_a_plan(runtime: Runtime) -> None:
+    """A gain is weighed as the plan that brings it."""
+    plain, costly = (planned(runtime, known(unit=u)) for u in (None, np.full((SIZES["layers"], 2), 3.0)))
+    assert (plain.widths == costly.widths).all() and plain.damage > plain.damage_now == 0
+    assert costly.damage == pytest.approx(3 * plain.damage)
