@@ -18,6 +18,9 @@ from ebbtide.engine.sizes import format_bytes
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
 
+QUALITY_NAMES = ("exact", "high", "balanced", "fast")
+"""What `--quality` takes too, from no loss to the most."""
+
 
 async def model(screen: "ChatScreen", argument: str) -> None:
     """Load another model; the chat stays. Without a name, choose one."""
@@ -86,6 +89,24 @@ async def ctx(screen: "ChatScreen", argument: str) -> None:
     await screen.changes.reload(msgspec.structs.replace(screen.session.load, ctx=wanted))
 
 
+async def quality(screen: "ChatScreen", argument: str) -> None:
+    """Load the model again with another quality; the chat stays, and so does all else that was chosen."""
+    load = screen.session.load
+    if not argument:
+        screen.note(
+            f"The quality is {load.quality}. Change it with: /quality {'|'.join(QUALITY_NAMES)}", passing=True
+        )
+        return
+    wanted = argument.lower()
+    if wanted not in QUALITY_NAMES:
+        raise UsageError(f"{argument!r} is not a quality", hint=f"Write {_either(QUALITY_NAMES)}.")
+    if wanted == load.quality:
+        screen.note(f"The quality is {wanted} already.", passing=True)
+        return
+    await screen.changes.reload(msgspec.structs.replace(load, quality=wanted))
+    screen.note(f"Loading again with quality {wanted}.", passing=True)
+
+
 async def pack(screen: "ChatScreen", argument: str) -> None:
     screen.session.reload_with_pack()
 
@@ -132,6 +153,14 @@ async def stats(screen: "ChatScreen", argument: str) -> None:
     screen.note(describe_stats(screen.session))
 
 
+def _either(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _quality_names(screen: "ChatScreen") -> list[str]:
+    return list(QUALITY_NAMES)
+
+
 def _prompt_names(screen: "ChatScreen") -> list[str]:
     return [*screen.tools.presets.prompt_names(), "none"]
 
@@ -144,6 +173,14 @@ COMMANDS = [
     Command("model", "load another model", "model", model, "[MODEL]", key="F4", aliases=("models",)),
     Command("budget", "load again with another memory budget", "model", budget, "SIZE"),
     Command("ctx", "load again with another context", "model", ctx, "TOKENS"),
+    Command(
+        "quality",
+        "load again, exact or with fewer bits where memory is short",
+        "model",
+        quality,
+        "[NAME]",
+        choices=_quality_names,
+    ),
     Command("pack", "make a pack of this model (paging from disk)", "model", pack),
     Command(
         "system",

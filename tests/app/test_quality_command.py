@@ -1,0 +1,60 @@
+"""`/quality` in the chat: it says the present one, loads again with another, and keeps all else."""
+
+import msgspec
+import pytest
+
+from ebbtide.app.phase import Phase
+from ebbtide.app.slash.model_commands import COMMANDS, QUALITY_NAMES
+from ebbtide.engine.precision.quality import QUALITIES
+from tests.helpers.chat_host import ask, chat_app, ready, screen_of, shown, until
+from tests.helpers.fake_engine import Script
+
+
+def test_the_names_are_exact_and_those_that_the_engine_knows() -> None:
+    assert ("exact", *QUALITIES) == QUALITY_NAMES
+
+
+async def test_its_words_are_completed() -> None:
+    async with chat_app(Script()).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        command = next(command for command in COMMANDS if command.name == "quality")
+        assert command.choices is not None
+        assert command.choices(screen_of(pilot)) == list(QUALITY_NAMES)
+
+
+@pytest.mark.parametrize("name", ["high", "balanced", "fast", "FAST"])
+async def test_another_quality_loads_again_and_the_chat_stays(name: str) -> None:
+    async with chat_app(Script()).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        session = screen_of(pilot).session
+        await ask(pilot, "hello there")
+        await until(pilot, lambda: session.finished is not None and session.phase is Phase.READY)
+        before, life, said = session.load, session.model.life, list(session.turns)
+        assert len(said) == 2
+        await ask(pilot, "/quality")
+        await shown(pilot, "The quality is exact.")
+        await ask(pilot, f"/quality {name}")
+        await until(pilot, lambda: session.load == msgspec.structs.replace(before, quality=name.lower()))
+        await ready(pilot)
+        assert session.model.life > life and list(session.turns) == said
+        await ask(pilot, "/quality")
+        await shown(pilot, f"The quality is {name.lower()}.")
+
+
+async def test_the_present_quality_loads_nothing_again() -> None:
+    async with chat_app(Script()).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        life = screen_of(pilot).session.model.life
+        await ask(pilot, "/quality exact")
+        await shown(pilot, "The quality is exact already.")
+        assert screen_of(pilot).session.model.life == life
+
+
+async def test_an_unknown_word_is_refused_with_those_that_there_are() -> None:
+    async with chat_app(Script()).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        session = screen_of(pilot).session
+        before = session.load
+        await ask(pilot, "/quality best")
+        await shown(pilot, "'best' is not a quality", "Write exact, high, balanced or fast.")
+        assert session.load == before and session.phase is Phase.READY
