@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ebbtide.app.panel.inventory import uses_of
+from ebbtide.app.panel.inventory import bytes_of, uses_of
 from ebbtide.engine.frames import Frame
 from ebbtide.engine.messages import Decision, Residency
 
@@ -49,9 +49,11 @@ def plain(message: msgspec.Struct) -> dict[str, Any]:
 
 
 def experts_object(residency: Residency) -> dict[str, Any]:
-    """`widths` has a string for each layer and a digit for each expert: planes in memory, 0 = absent."""
+    """`widths` has a string for each layer and a digit for each expert: planes in memory, 0 = absent;
+    `expert_bytes` are what these take, or those that are absent would.
+    """
     layers, count = residency.layers, residency.experts
-    uses = uses_of(residency)
+    uses, sizes = uses_of(residency), bytes_of(residency)
     spans = [(layer * count, (layer + 1) * count) for layer in range(layers if count else 0)]
     return {
         "layers": layers,
@@ -60,7 +62,7 @@ def experts_object(residency: Residency) -> dict[str, Any]:
         "uses": [uses[a:b].tolist() for a, b in spans],
         "pinned": [divmod(index, count) for index, pinned in enumerate(residency.pinned) if pinned],
         "slots": residency.slots,
-        "expert_bytes": residency.expert_bytes,
+        "expert_bytes": [sizes[a:b] for a, b in spans],
         "spare_bytes": residency.spare_bytes,
     }
 

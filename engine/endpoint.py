@@ -46,7 +46,11 @@ class Endpoint:
         self._listener = Listener(self.card.address, family())
         with contextlib.suppress(OSError):
             Path(self.card.address).chmod(0o600)
-        self._write_card()
+        try:
+            self._write_card()
+        except OSError:
+            self._listener.close()
+            raise
         self._names = itertools.count(1)
         self._seats = threading.BoundedSemaphore(MOST_VIEWERS)
         threading.Thread(target=self._accept, name="endpoint", daemon=True).start()
@@ -55,9 +59,14 @@ class Endpoint:
         path = card_path(self._folder, self.card.pid)
         fresh = path.with_suffix(".new")
         fresh.unlink(missing_ok=True)
-        fresh.touch(mode=0o600)
-        fresh.write_bytes(msgspec.json.encode(self.card))
-        fresh.replace(path)
+        try:
+            fresh.touch(mode=0o600)
+            fresh.write_bytes(msgspec.json.encode(self.card))
+            fresh.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                fresh.unlink(missing_ok=True)
+            raise
 
     def uses(self, model: str) -> None:
         """Tell others which file this engine has open; empty: none."""

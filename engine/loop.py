@@ -196,7 +196,7 @@ class Engine:
         elif self._widths is not None and self._widths.has_work:
             self._widths.rest()
             if not self._widths.has_work:
-                self._tell_memory()
+                self._warm_again()
         else:
             self._warm()
 
@@ -205,6 +205,11 @@ class Engine:
         if self._widths is not None:
             self._widths.look(*answer.next_tokens)
         answer.step()
+
+    def _warm_again(self) -> None:
+        """Widths have changed, or what took memory has gone: experts that are not there may fit."""
+        assert self._runtime is not None
+        self._warming = Warming(self._runtime, self._emit)
 
     def _close_widths(self) -> None:
         if self._widths is not None:

@@ -322,8 +322,9 @@ class Residency(msgspec.Struct, frozen=True, tag="residency"):
     """u8: 1 = pinned by a person."""
     slots: list[int]
     """Experts that each layer may keep now."""
-    expert_bytes: list[int]
-    """Fast memory of one whole expert in each layer."""
+    pages: bytes
+    """u32, little-endian: pages of the expert; of an absent one those that it would be read into."""
+    page_bytes: int
     spare_bytes: int
     """Arena pages that are free, inside the budget, but still held from the system."""
     memory: Memory

@@ -29,7 +29,6 @@ class StderrLog:
             if self._file is not None:
                 with contextlib.suppress(OSError):  # a full disk must not stop the engine
                     self._file.write(line)
-                    self._file.flush()
 
     def tail(self) -> tuple[str, ...]:
         """The last lines, once the stream has ended or a second has passed."""
@@ -49,6 +48,6 @@ def _open_log(path: Path | None) -> IO[bytes] | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
             path.replace(path.with_name(path.name + ".old"))
-        return path.open("ab")
+        return path.open("ab", buffering=0)  # on a full disk, a buffer could not even be closed
     except OSError:
         return None  # no log is no reason not to chat

@@ -31,21 +31,28 @@ class ExpertFacts(NamedTuple):
 def width_classes(residency: Residency) -> list[WidthClass]:
     """Widths that occur, widest first, then the absent."""
     counts, sizes = [0] * 256, [0] * 256
-    for layer in range(residency.layers if residency.experts else 0):
-        row = residency.widths[layer * residency.experts : (layer + 1) * residency.experts]
-        for width in set(row):
-            count = row.count(width)
-            counts[width] += count
-            sizes[width] += count * residency.expert_bytes[layer] if width else 0
+    for width, nbytes in zip(residency.widths, bytes_of(residency), strict=True):
+        counts[width] += 1
+        sizes[width] += nbytes if width else 0
     return [WidthClass(width, counts[width], sizes[width]) for width in range(255, -1, -1) if counts[width]]
 
 
 def uses_of(residency: Residency) -> "array[int]":
     """Uses as numbers, row-major [layers, experts]."""
-    uses = array("I")
-    assert uses.itemsize == 4
-    uses.frombytes(residency.uses)
-    return uses
+    return _figures(residency.uses)
+
+
+def bytes_of(residency: Residency) -> list[int]:
+    """Of each expert, row-major [layers, experts]; of an absent one those that it would take."""
+    return [pages * residency.page_bytes for pages in _figures(residency.pages)]
+
+
+def _figures(content: bytes) -> "array[int]":
+    """Of u32."""
+    figures = array("I")
+    assert figures.itemsize == 4
+    figures.frombytes(content)
+    return figures
 
 
 def facts(residency: Residency, place: Place) -> ExpertFacts:
@@ -58,7 +65,7 @@ def facts(residency: Residency, place: Place) -> ExpertFacts:
     return ExpertFacts(
         place=place,
         width=residency.widths[at],
-        nbytes=residency.expert_bytes[place.layer],
+        nbytes=bytes_of(residency)[at],
         uses=uses[at],
         share=uses[at] / total if total else 0.0,
         pinned=bool(residency.pinned[at]),

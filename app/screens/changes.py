@@ -9,6 +9,11 @@ from ebbtide.engine.messages import Load
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
 
+
+class BusyError(UsageError):
+    """It cannot be done while an answer is written: true for a moment only."""
+
+
 BUSY_HINT = "Esc stops the answer."
 
 
@@ -20,9 +25,9 @@ class Changes:
         self._session = screen.session
 
     def must_be_idle(self) -> None:
-        """Raises UsageError while an answer is written."""
+        """Raises BusyError while an answer is written."""
         if self._session.busy:
-            raise UsageError("An answer is being written", hint=BUSY_HINT)
+            raise BusyError("An answer is being written", hint=BUSY_HINT)
 
     # --- another chat, another model
 
@@ -69,10 +74,12 @@ class Changes:
         await self._show_other_chat()
         self._screen.note("This is a new chat; the old one stays as it was (/chats).", passing=True)
 
-    async def reload(self, load: Load) -> None:
-        """Load another model or budget; the chat stays."""
+    async def reload(self, load: Load, what: str = "") -> None:
+        """Load another model, or the same with `what`, which is told until it is there; the chat stays."""
         if self._session.answer.phase is not None:
             self.must_be_idle()
+        if what:
+            self._screen.note(f"Loading again with {what}.", passing=True)
         self._session.reload(load)
 
     async def _show_other_chat(self) -> None:

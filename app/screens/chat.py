@@ -27,7 +27,7 @@ from ebbtide.app.greeting import OFFER, greeting
 from ebbtide.app.panel.control import PanelControl
 from ebbtide.app.phase import Phase
 from ebbtide.app.safe_text import safe_line
-from ebbtide.app.screens.changes import Changes
+from ebbtide.app.screens.changes import BusyError, Changes
 from ebbtide.app.screens.double_press import DOUBLE_KEY_S, DoublePress
 from ebbtide.app.screens.drawing import Drawing
 from ebbtide.app.screens.elsewhere import Elsewhere
@@ -215,6 +215,8 @@ class ChatScreen(SelectingScreen):
         """Do something; a failure that people can understand is shown with its hint."""
         try:
             await deed
+        except BusyError as error:
+            self.hint(_in_a_line(in_two_lines(error)), NOTE_HINT_S)
         except EbbtideError as error:
             self.note(in_two_lines(error), "error", passing=True)
 

@@ -122,7 +122,8 @@ class Questions:
 
     def _show_queue(self) -> None:
         self._session.keeper.save_queue(self.queue.questions)
-        self._screen.area.show_queue(self.queue)
+        written = [self._written.get(question, question) for question in self.queue.questions]
+        self._screen.area.show_queue(written, held=self.queue.held)
 
     # --- a full context
 

@@ -59,8 +59,7 @@ async def budget(screen: "ChatScreen", argument: str) -> None:
     if loaded is not None and needs_pack(argument, load, loaded):
         offer_pack(screen, wanted, said, loaded.pack_bytes)
         return
-    await screen.changes.reload(wanted)
-    screen.note(f"Loading again with a budget of {said}.", passing=True)
+    await screen.changes.reload(wanted, f"a budget of {said}")
 
 
 def offer_pack(screen: "ChatScreen", wanted: Load, said: str, pack_bytes: int) -> None:
@@ -86,7 +85,8 @@ async def ctx(screen: "ChatScreen", argument: str) -> None:
         screen.note(context_now(loaded), passing=True)
         return
     wanted = wanted_context(argument, loaded)
-    await screen.changes.reload(msgspec.structs.replace(screen.session.load, ctx=wanted))
+    load = msgspec.structs.replace(screen.session.load, ctx=wanted)
+    await screen.changes.reload(load, f"a context of {wanted:,} tokens")
 
 
 async def quality(screen: "ChatScreen", argument: str) -> None:
@@ -103,8 +103,7 @@ async def quality(screen: "ChatScreen", argument: str) -> None:
     if wanted == load.quality:
         screen.note(f"The quality is {wanted} already.", passing=True)
         return
-    await screen.changes.reload(msgspec.structs.replace(load, quality=wanted))
-    screen.note(f"Loading again with quality {wanted}.", passing=True)
+    await screen.changes.reload(msgspec.structs.replace(load, quality=wanted), f"quality {wanted}")
 
 
 async def pack(screen: "ChatScreen", argument: str) -> None:

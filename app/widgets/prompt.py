@@ -324,6 +324,8 @@ class Prompt(RestingArea):
         self._at = position
         self.text = self._history[position] if position < len(self._history) else self._draft
         self.move_cursor(self.document.end)
+        if self.completer is not None:
+            self.completer.close_completions()  # the arrows go on in the history until something is typed
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Pasted control characters would reach the terminal again when they are drawn."""

@@ -11,7 +11,6 @@ from ebbtide.app.completing import FileCosts, Offer, complete_command
 from ebbtide.app.conversation import Message
 from ebbtide.app.files.listing import ListedFile, list_files
 from ebbtide.app.files.mentions import missing_files
-from ebbtide.app.question_queue import QuestionQueue
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.token_counts import Cost
 from ebbtide.app.turn_choice import TurnChoice
@@ -173,9 +172,10 @@ class PromptArea(Vertical):
         self.prompt.border_title = ""
         return edited
 
-    def show_queue(self, queue: QuestionQueue) -> None:
-        self.query_one(QueueList).show(queue.questions, held=queue.held)
-        self.prompt.can_unqueue = bool(queue.questions)
+    def show_queue(self, questions: list[str], *, held: bool) -> None:
+        """`questions` as they were written: what their files hold is not what waits to be read."""
+        self.query_one(QueueList).show(questions, held=held)
+        self.prompt.can_unqueue = bool(questions)
 
     async def on_prompt_wished(self, message: Prompt.Wished) -> None:
         from ebbtide.app.wishes import fulfil  # after the first paint

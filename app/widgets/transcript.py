@@ -121,6 +121,12 @@ class Transcript(AnswerInks):
             if last.is_attached:
                 await last.remove()
 
+    async def drop_remarks(self) -> None:
+        """Passing notes at the end that are no errors: what they told of has come to its end."""
+        async with self._changing:
+            if self._turns and isinstance(last := self._turns[-1], Note) and last.kind != "error":
+                await self._drop_passing()
+
     def _has_just_said(self, note: Note) -> bool:
         """Whether the same stands among the notes behind the last turn."""
         for turn in reversed(self._turns):

@@ -112,12 +112,15 @@ def resolve_budget(needs: Needs, budget: Budget, ctx: int, available_bytes: int)
     but never less than the smallest budget that works, so that 0 % asks for just that.
     """
     if budget.kind == "percent":
-        base = needs.budget_bytes(needs.kv_pages(min(ctx or needs.context, KV_FLOOR_TOKENS)))
-        share = share_bytes(budget.value, needs.all_expert_pages * needs.page_bytes, needs.page_bytes)
-        return max(base + share, smallest_budget(needs, ctx))
+        return max(_percent_bytes(needs, budget.value, ctx), smallest_budget(needs, ctx))
     if budget.kind == "auto":
         return min(full_budget(needs, ctx), available_bytes)
     return int(budget.value)
+
+
+def _percent_bytes(needs: Needs, percent: float, ctx: int) -> int:
+    base = needs.budget_bytes(needs.kv_pages(min(ctx or needs.context, KV_FLOOR_TOKENS)))
+    return base + share_bytes(percent, needs.all_expert_pages * needs.page_bytes, needs.page_bytes)
 
 
 def make_plan(
@@ -149,6 +152,8 @@ def make_plan(
         raise _too_large(size, whole_bytes, available_bytes, smallest)
     length = ctx or min(needs.context, _longest(needs, size))
     kv_floor_pages = needs.kv_pages(min(length, KV_FLOOR_TOKENS))
+    free = available_bytes if free_bytes is None else free_bytes
+    notices = [*_notices(needs, size, length, ctx, free), *_raised(needs, budget, size, ctx)]
     return MemoryPlan(
         budget_bytes=size,
         static_bytes=needs.static_bytes,
@@ -161,9 +166,7 @@ def make_plan(
         ctx=length,
         smallest_budget_bytes=smallest,
         base_bytes=needs.budget_bytes(kv_floor_pages),
-        notices=tuple(
-            _notices(needs, size, length, ctx, available_bytes if free_bytes is None else free_bytes)
-        ),
+        notices=tuple(notices),
     )
 
 
@@ -179,6 +182,19 @@ def _notices(needs: Needs, size: int, length: int, ctx: int, free_bytes: int) ->
             f"beside one expert per layer; {whole} hold all."
         )
     return notices
+
+
+def _raised(needs: Needs, budget: Budget, size: int, ctx: int) -> list[str]:
+    """That a context which was asked for takes more than the share that was. 0 % asks for what it takes."""
+    if budget.kind != "percent" or not ctx or not budget.value:
+        return []
+    share = max(_percent_bytes(needs, budget.value, ctx), smallest_budget(needs))
+    if share >= size:
+        return []
+    return [
+        f"The budget is {mib_words(size)}, because a context of {ctx:,} tokens takes that much: "
+        f"{budget.value:g} % would be {mib_words(share)}."
+    ]
 
 
 def _too_large(size: int, whole_bytes: int, available_bytes: int, smallest: int) -> FitError:

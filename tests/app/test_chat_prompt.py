@@ -98,6 +98,16 @@ async def test_a_queued_question_is_seen_and_taken_back() -> None:
         assert screen_of(pilot).questions.queue.questions == [] and contents(pilot) == ["go"]
 
 
+async def test_of_a_queued_question_its_words_are_seen_and_not_its_files(folder: Path) -> None:
+    (folder / "tide.py").write_text("ebb = 1\n")
+    async with chat_app(SLOW).run_test() as pilot:
+        await answering(pilot)
+        await ask(pilot, "explain @tide.py please")
+        await shown(pilot, "1. explain @tide.py please", without=["ebb = 1"])
+        press(pilot, "up")
+        await written(pilot, "explain @tide.py please")
+
+
 async def test_after_a_stop_the_queue_is_held_until_enter() -> None:
     async with chat_app(SLOW).run_test() as pilot:
         await answering(pilot)
@@ -381,6 +391,24 @@ async def test_f1_shows_the_help_and_escape_closes_it() -> None:
         await shown(pilot, "Keys", "/regenerate", "Ctrl+G")
         press(pilot, "escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
+
+
+async def test_arrows_go_through_the_history_past_what_could_be_completed() -> None:
+    async with chat_app(Script()).run_test() as pilot:
+        await ready(pilot)
+        prompt_of(pilot).load_history(["oldest", "/new", "/ne", "newest"])
+        for text in ("newest", "/ne", "/new", "oldest"):
+            press(pilot, "up")
+            await written(pilot, text)
+            await settled(pilot)
+        for text in ("/new", "/ne", "newest"):
+            press(pilot, "down")
+            await written(pilot, text)
+            await settled(pilot)
+        press(pilot, "up")
+        await written(pilot, "/ne")
+        await typed(pilot, "w")
+        await completing(pilot, "/new")
 
 
 async def test_history_is_searched() -> None:

@@ -24,7 +24,7 @@ async def test_its_words_are_completed() -> None:
 
 @pytest.mark.parametrize("name", ["high", "balanced", "fast", "FAST"])
 async def test_another_quality_loads_again_and_the_chat_stays(name: str) -> None:
-    async with chat_app(Script()).run_test(size=(100, 40)) as pilot:
+    async with chat_app(Script(load_delay_s=0.5)).run_test(size=(100, 40)) as pilot:
         await ready(pilot)
         session = screen_of(pilot).session
         await ask(pilot, "hello there")
@@ -34,8 +34,10 @@ async def test_another_quality_loads_again_and_the_chat_stays(name: str) -> None
         await ask(pilot, "/quality")
         await shown(pilot, "The quality is exact.")
         await ask(pilot, f"/quality {name}")
+        await shown(pilot, "Loading again with quality")
         await until(pilot, lambda: session.load == msgspec.structs.replace(before, quality=name.lower()))
         await ready(pilot)
+        await shown(pilot, without=["Loading again"])
         assert session.model.life > life and list(session.turns) == said
         await ask(pilot, "/quality")
         await shown(pilot, f"The quality is {name.lower()}.")

@@ -1,5 +1,6 @@
 """Looking at an engine from another process: only those with the key, never at the engine's cost."""
 
+import errno
 import os
 import socket
 import stat
@@ -50,6 +51,16 @@ def read(viewer: Viewer) -> Frame:
     return frame
 
 
+def test_on_a_full_disk_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space"):
+        Open(tmp_path / "engines")
+    assert list((tmp_path / "engines").iterdir()) == []
+
+
 def test_a_viewer_gets_the_latest_of_everything(opened: Open) -> None:
     opened.hub.emit(m.Machine(process_bytes=1))
     opened.hub.emit(m.Machine(process_bytes=2))
@@ -86,7 +97,8 @@ def test_without_the_key_nothing_is_shown(opened: Open) -> None:
 
 
 def test_a_viewer_that_never_reads_holds_nobody_up(opened: Open) -> None:
-    opened.hub.emit(m.Residency(48, 128, bytes(6144), bytes(6144 * 4), bytes(6144), [], [], 0, m.Memory()))
+    figures = bytes(6144 * 4)
+    opened.hub.emit(m.Residency(48, 128, bytes(6144), figures, bytes(6144), [], figures, 1, 0, m.Memory()))
     card = opened.endpoint.card
     with Viewer(opened.folder, card), Viewer(opened.folder, card) as second:
         for number in range(50):

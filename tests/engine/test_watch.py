@@ -53,8 +53,21 @@ def test_a_picture_is_whole(model: Path) -> None:
     assert set(picture.widths) == {0, 8} and sum(uses) > 0 and not any(picture.pinned)
     resident = [sum(map(bool, picture.widths[i * EXPERTS : (i + 1) * EXPERTS])) for i in range(LAYERS)]
     assert all(count <= slots for count, slots in zip(resident, picture.slots, strict=True))
-    held = sum(count * nbytes for count, nbytes in zip(resident, picture.expert_bytes, strict=True))
-    assert held == picture.memory.expert_bytes
+    assert held_bytes(picture) == picture.memory.expert_bytes
+
+
+def held_bytes(picture: m.Residency) -> int:
+    """Of the experts that are there."""
+    pages = struct.unpack(f"<{len(picture.widths)}I", picture.pages)
+    there = sum(int(pages[at]) for at, width in enumerate(picture.widths) if width)
+    return there * picture.page_bytes
+
+
+def test_the_picture_of_narrowed_experts_has_the_bytes_that_they_take(model: Path, tmp_path: Path) -> None:
+    narrow = load(model, budget="50%", quality="fast", cache_dir=str(tmp_path))
+    picture = of(run(narrow, m.Watch(0.05), generate()), m.Residency)[-1]
+    assert 0 < min(width for width in picture.widths if width) < 8
+    assert held_bytes(picture) == picture.memory.expert_bytes
 
 
 def test_after_watching_ends_nothing_is_sent(model: Path) -> None:
@@ -143,7 +156,7 @@ def test_a_growing_context_that_takes_experts_says_so(
 
 
 def picture(number: int) -> m.Residency:
-    return m.Residency(0, 0, b"", b"", b"", [], [], number, m.Memory())
+    return m.Residency(0, 0, b"", b"", b"", [], b"", 0, number, m.Memory())
 
 
 def test_the_most_eager_viewer_sets_the_rate() -> None:

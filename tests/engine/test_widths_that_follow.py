@@ -15,6 +15,7 @@ from ebbtide.engine.memory.pager import Pager
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.memory.trickle import Trickle
+from ebbtide.engine.memory.warm import _wanted
 from ebbtide.engine.precision import known_damage
 from ebbtide.engine.precision.calibration_file import calibration_path, model_key
 from ebbtide.engine.precision.keeper import EARLY_TOKENS, WidthKeeper
@@ -129,6 +130,22 @@ def test_more_experts_stay_than_in_exact_mode(model: Path) -> None:
     )
     assert balanced.expert_hit_rate > exact.expert_hit_rate + 0.2
     assert balanced.bytes_paged_in < exact.bytes_paged_in / 4
+
+
+def test_what_a_clear_gives_back_is_used_while_nobody_asks(model: Path) -> None:
+    """Also where not all experts fit at their narrowest: those that left come back."""
+    seen = Watched(loaded(model, budget="40%"), growing(), m.Clear())
+    would_fit: list[list[int]] = []
+
+    def look() -> None:
+        pager = seen.runtime.pager if seen.engine._runtime is not None else None
+        would_fit[:] = [_wanted(state) for state in pager._residents.layers] if pager is not None else []
+
+    seen.idle = look
+    seen.run()
+    (finished,), at_end = of(seen.events, m.Finished), of(seen.events, m.Ledger)[-1].memory
+    assert at_end.expert_bytes > finished.memory.expert_bytes
+    assert would_fit == [[]] * SIZES["layers"]
 
 
 def test_every_change_is_told_with_its_reason(model: Path) -> None:

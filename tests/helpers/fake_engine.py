@@ -141,7 +141,8 @@ def residency(script: Script, pinned: Collection[tuple[int, int]]) -> Residency:
         uses=b"".join(struct.pack("<I", 3 * layer + expert) for layer, expert in places),
         pinned=bytes(place in pinned for place in places),
         slots=[6] * LAYERS,
-        expert_bytes=[1 << 20] * LAYERS,
+        pages=struct.pack("<I", 16) * len(places),
+        page_bytes=1 << 16,
         spare_bytes=2 << 20,
         memory=memory(script),
     )

@@ -45,7 +45,8 @@ def residency(
         uses=struct.pack(f"<{len(places)}I", *range(len(places))),
         pinned=bytes(place in pinned for place in places),
         slots=[max(experts - 2, 1)] * layers,
-        expert_bytes=[2 * MIB] * layers,
+        pages=struct.pack("<I", 32) * len(places),
+        page_bytes=MIB // 16,
         spare_bytes=5 * MIB,
         memory=memory(),
     )

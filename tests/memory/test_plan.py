@@ -6,7 +6,7 @@ import pytest
 from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.budget import Budget, parse_budget
 from ebbtide.engine.memory.plan import KV_FLOOR_TOKENS, Needs, full_budget, make_plan, smallest_budget
-from ebbtide.engine.sizes import MIB, format_bytes
+from ebbtide.engine.sizes import MIB, format_bytes, mib_words
 
 PAGE = 36 << 10
 NEEDS = Needs(
@@ -48,6 +48,16 @@ def test_percent_is_never_below_the_smallest_budget(ctx: int) -> None:
         plan = make_plan(NEEDS, parse_budget(text), ctx=ctx, available_bytes=PLENTY)
         assert plan.budget_bytes == plan.smallest_budget_bytes == smallest_budget(NEEDS, ctx)
         assert plan.ctx >= (ctx or KV_FLOOR_TOKENS)
+
+
+def test_it_is_told_when_a_context_takes_more_than_the_share() -> None:
+    def told(percent: str, ctx: int) -> tuple[str, ...]:
+        return make_plan(NEEDS, parse_budget(percent), ctx=ctx, available_bytes=PLENTY).notices
+
+    (notice,) = told("12%", 8192)
+    for words in ("8,192 tokens", "12 % would be", mib_words(smallest_budget(NEEDS, 8192))):
+        assert words in notice
+    assert told("80%", 8192) == told("0%", 8192) == told("12%", 512) == ()
 
 
 def test_percent_of_a_dense_model_is_its_floor() -> None:

@@ -1,6 +1,6 @@
 """How much time the keeper of widths adds to a step while a conversation grows.
 
-    PYTHONPATH=. python tests/tools/step_planning.py [--layers 48] [--experts 128] [--top 8] [--tokens 1024]
+    python tests/tools/step_planning.py [--layers 48] [--experts 128] [--top 8] [--tokens 1024]
 
 Twice as many blocks as experts (12,288 with the defaults, as many as Qwen3-30B-A3B has), with memory for 70 %
 of their pages less what KV takes: widths fall about every 64 tokens, and are spread anew now and then. The
@@ -10,12 +10,16 @@ time in it, which other programs hardly change), and whole steps, which a planne
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a script: find `tests`
 
 from ebbtide.engine.memory.tables import LayerLayouts
 from ebbtide.engine.precision.keeper import WidthKeeper
