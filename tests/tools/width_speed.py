@@ -34,7 +34,8 @@ from ebbtide.engine.precision.routing_mass import block_weights
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import load
 
-CONTEXT = 1024
+CONTEXT, MOST_TOKENS = 1024, 512
+"""What KV does not take of its memory has room for copies of widths and pages."""
 
 
 class Racer:
@@ -42,7 +43,7 @@ class Racer:
 
     def __init__(self, path: Path, bits: float, rows: int) -> None:
         self._runtime = Runtime.load(load(path, ctx=CONTEXT, pack="no"), lambda *_: None)
-        hold_all(self._runtime, CONTEXT)
+        hold_all(self._runtime, MOST_TOKENS)
         table = table_of(self._runtime)
         self._costs, self._rows = Costs.of(table.layouts, table.experts), rows
         self._target = self._costs.target_bytes(bits)
@@ -53,7 +54,7 @@ class Racer:
         encode = self._runtime.tokenizer.encode
         (text, *_) = (part for parts in library_texts(held_out=True) for part in parts)
         ids = encode(text, add_bos=True, parse_special=False)
-        self._ids = np.asarray(ids[:CONTEXT], np.int32)
+        self._ids = np.asarray(ids[:MOST_TOKENS], np.int32)
         assert isinstance(self._runtime.forward, Forward)
         self._forward = self._runtime.forward
 
@@ -103,6 +104,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--rows", type=int, default=1)
     asked = parser.parse_args()
+    if asked.tokens + EVERY_TOKENS > MOST_TOKENS:
+        parser.error(f"no more than {MOST_TOKENS - EVERY_TOKENS} tokens")
     racer = Racer(asked.model, asked.bits, asked.rows)
     print("bytes of experts: uniform {:,}, paged {:,}".format(*racer.bytes_of_both))
     pairs = []
