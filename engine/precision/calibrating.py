@@ -88,12 +88,13 @@ def calibrate(
 
 
 def _residuals(
-    runtime: Runtime, part: Part, moments: Moments, damage: F32, unit: F64
+    runtime: Runtime, part: Part, moments: Moments, damage: F32, unit: F64 | None
 ) -> PromptResiduals | None:
     """What each layer erred in each passage, over what damage and the passage's routes let expect."""
     masses, errors = np.stack(part.masses), np.stack(part.errors)
     probe = lower_widths(every_plane(table_of(runtime)))
-    expected = np.stack([(predicted_damage(damage, mass, probe) * unit).sum(axis=1) for mass in masses])
+    weights = 1.0 if unit is None else unit
+    expected = np.stack([(predicted_damage(damage, mass, probe) * weights).sum(axis=1) for mass in masses])
     known = (expected > 0) & (errors > 0)
     ratio = np.divide(errors, expected, out=np.ones(errors.shape), where=known)
     seen = blended(masses, PASSAGE_TOKENS, moments.mass)

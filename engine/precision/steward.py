@@ -28,14 +28,14 @@ class Question(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Widths u8[layers, 2, experts] near those asked about, for at most the target or at the floors where
-    those need more.
+    """Widths u8[layers, 2, experts] near those asked about, for at most the target, or as narrow as the
+    quality allows where that needs more.
     """
 
     widths: U8
     pages: int
     damage: float
-    """What they lose, weighed by mass and by what errors cost."""
+    """What they lose, weighed by mass and by what errors cost; in nats a token where that is known."""
     damage_now: float
     """What the current ones lose, weighed alike."""
 
@@ -52,7 +52,9 @@ class Steward:
     def __init__(self, table: WeightPageTable, known: Known, quality: Quality) -> None:
         self._shape = table.committed.shape
         self._most = np.broadcast_to(table.most, self._shape).astype(np.uint8)
-        self._base = measured_floors(known.damage, self._most, quality.tolerated)
+        self._nats = quality.nats if known.unit is not None else None
+        tolerated = quality.alone if self._nats is None else quality.tolerated
+        self._base = measured_floors(known.damage, self._most, tolerated)
         self._cost = _costs(table)
         self._blocks = np.arange(len(self._cost))
         self._damage = known.damage.reshape(-1, MAX_PLANES + 1)
@@ -70,11 +72,20 @@ class Steward:
         self._were_hot = hot_experts(question.mass, HOT_SHARE, were_hot=self._were_hot)
         floors = raised(self._base, self._were_hot, HOT_PLANES, self._most)
         self._planner.bound(floors.ravel(), self._most.ravel())
-        target = max(question.target_pages, self._planner.floor_pages)
+        target = max(question.target_pages, self._least_pages())
         found = self._planner.plan(target, question.current.ravel())
         widths = found.widths.reshape(self._shape)
         lost, lost_now = (self._lost(weights, at) for at in (widths, question.current))
         return Proposal(widths, found.pages, lost, lost_now)
+
+    def _least_pages(self) -> int:
+        """What the floors take, or what costs as much as the quality allows."""
+        least = self._planner.floor_pages
+        if self._nats is None:
+            return least
+        curve = self._planner.curve()
+        at = int(np.searchsorted(curve.damage, self._nats, side="right")) - 1
+        return max(int(curve.pages[max(at, 0)]), least)
 
     def pages(self, widths: U8) -> int:
         """What all experts take at these widths."""

