@@ -12,15 +12,19 @@ from ebbtide.engine.gguf.remedy import PACK_SUFFIX
 from ebbtide.engine.model.mapping import Kind
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.weights.source import Shapes
-from ebbtide.kernels.layout import FORMATS, BlockLayout, MatrixShape, block_layout
+from ebbtide.kernels.layout import BlockLayout, MatrixShape, block_layout, format_named
 
 PACK_VERSION = 2
+BOOKS_VERSION = 3
+"""Of a pack with any-precision codes, which a version 2 would not know how to read."""
 INDEX_KEY = "ebbtide.pack.index"
 REPORT_TENSOR = "report"
 """Notices as JSON, padded with spaces: they are known only when the header has long been written."""
 REPORT_BYTES = 4096
 CHECKSUM_TENSOR = "checksums"
 """u32, see `checksums.py`."""
+ERRORS_TENSOR = "books.errors"
+"""f32[layers, 2, experts, 2, 9] of a pack with any-precision codes, see `any_precision_block.py`."""
 
 
 class SourceIdentity(msgspec.Struct, frozen=True):
@@ -43,7 +47,17 @@ class MatrixRecord(msgspec.Struct, frozen=True, array_like=True):
 Records = tuple[MatrixRecord, ...]
 
 
-class PackIndex(msgspec.Struct, frozen=True):
+class Books(msgspec.Struct, frozen=True):
+    """All that the any-precision codes of a pack follow from, beside the model."""
+
+    planes: Annotated[int, msgspec.Meta(ge=1, le=8)]
+    """Of an expert's matrix, or as many as the model's own codes have bits where these are fewer."""
+    seed_width: Annotated[int, msgspec.Meta(ge=1)]
+    moments_sha256: str
+    """Of the calibration's moments that weigh the errors; empty = of the weights alone."""
+
+
+class PackIndex(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that a load needs beside the bytes. `experts` has one entry per layer, none in a dense model."""
 
     page_bytes: int
@@ -53,6 +67,13 @@ class PackIndex(msgspec.Struct, frozen=True):
     dense: dict[str, Records]
     vectors: dict[str, tuple[int, ...]]
     experts: tuple[dict[Kind, Records], ...]
+    books: Books | None = None
+    """None = experts have the model's own codes."""
+
+    @property
+    def version(self) -> int:
+        """Of a pack with this index."""
+        return PACK_VERSION if self.books is None else BOOKS_VERSION
 
     def dense_layout(self, name: str) -> BlockLayout:
         return block_layout(shapes_of(self.dense[name]), page_bytes=0, floor_planes=8)
@@ -69,7 +90,7 @@ def records_of(shapes: Shapes) -> Records:
 
 def shapes_of(records: Records) -> list[MatrixShape]:
     """Stored shapes. Raises KeyError for a format that this version does not know."""
-    return [MatrixShape(record.rows, record.cols, FORMATS[record.format]) for record in records]
+    return [MatrixShape(record.rows, record.cols, format_named(record.format)) for record in records]
 
 
 def block_tensor(name: str) -> str:
@@ -102,7 +123,7 @@ def identify(file: GgufFile) -> SourceIdentity:
     return SourceIdentity(file.path.name, status.st_size, status.st_mtime_ns, digest)
 
 
-def pack_path_for(model_path: Path, cache_dir: Path) -> Path:
-    """Where the pack of a model belongs: one place per resolved path."""
+def pack_path_for(model_path: Path, cache_dir: Path, *, books: bool = False) -> Path:
+    """Where the pack of a model belongs: one place per resolved path; any-precision codes have their own."""
     where = hashlib.sha256(str(model_path.resolve()).encode()).hexdigest()[:12]
-    return cache_dir / "packs" / f"{model_path.stem}-{where}{PACK_SUFFIX}"
+    return cache_dir / "packs" / f"{model_path.stem}-{where}{'.any' if books else ''}{PACK_SUFFIX}"

@@ -19,7 +19,6 @@ from ebbtide.engine.weights.gguf_source import GgufSource
 from ebbtide.engine.weights.pack_index import (
     CHECKSUM_TENSOR,
     INDEX_KEY,
-    PACK_VERSION,
     REPORT_BYTES,
     REPORT_TENSOR,
     PackIndex,
@@ -148,7 +147,7 @@ def _keys(source: GgufSource, index: PackIndex) -> dict[str, tuple[KeyType, obje
     metadata = source.file.metadata
     keys = {key: (metadata.types[key], metadata[key]) for key in metadata}
     keys[Keys.General.ALIGNMENT] = (NUMBER, DIRECT_ALIGN)
-    keys[PACK_KEY] = (NUMBER, PACK_VERSION)
+    keys[PACK_KEY] = (NUMBER, index.version)
     keys[INDEX_KEY] = (TEXT, msgspec.json.encode(index).decode())
     return keys
 
