@@ -8,11 +8,11 @@ import msgspec
 
 from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf import GgufFile
-from ebbtide.engine.gguf.remedy import PACK_SUFFIX
-from ebbtide.engine.model.mapping import Kind
+from ebbtide.engine.model.mapping import KINDS, Kind
 from ebbtide.engine.model.spec import ModelSpec
+from ebbtide.engine.pack_names import BOOKS_SUFFIX, PACK_SUFFIX
 from ebbtide.engine.weights.source import Shapes
-from ebbtide.kernels.layout import BlockLayout, MatrixShape, block_layout, format_named
+from ebbtide.kernels.layout import MAX_PLANES, BlockLayout, MatrixShape, block_layout, format_named
 
 PACK_VERSION = 2
 BOOKS_VERSION = 3
@@ -23,8 +23,8 @@ REPORT_TENSOR = "report"
 REPORT_BYTES = 4096
 CHECKSUM_TENSOR = "checksums"
 """u32, see `checksums.py`."""
-ERRORS_TENSOR = "books.errors"
-"""f32[layers, 2, experts, 2, 9] of a pack with any-precision codes, see `any_precision_block.py`."""
+ERRORS_TENSOR, ERROR_BYTES = "books.errors", 4
+"""f32[layers, 2, experts, 9] of a pack with any-precision codes: see `any_precision_block`."""
 
 
 class SourceIdentity(msgspec.Struct, frozen=True):
@@ -48,7 +48,11 @@ Records = tuple[MatrixRecord, ...]
 
 
 class Books(msgspec.Struct, frozen=True):
-    """All that the any-precision codes of a pack follow from, beside the model."""
+    """All that the any-precision codes of a pack follow from, beside the model.
+
+    They are other weights than the model's own, near them: exact computation with such a pack is exact in
+    what its codes stand for with all planes, and gives other tokens than the model file.
+    """
 
     planes: Annotated[int, msgspec.Meta(ge=1, le=8)]
     """Of an expert's matrix, or as many as the model's own codes have bits where these are fewer."""
@@ -108,6 +112,11 @@ def bank_tensor(layer: int, kind: Kind) -> str:
     return f"experts.{layer}.{kind}"
 
 
+def errors_shape(index: PackIndex) -> tuple[int, int, int, int]:
+    """Of `ERRORS_TENSOR`."""
+    return len(index.experts), len(KINDS), index.spec.experts, MAX_PLANES + 1
+
+
 def identify(file: GgufFile) -> SourceIdentity:
     """The identity of a model file as it is on disk now. Raises ModelError where it cannot be read."""
     try:
@@ -126,4 +135,4 @@ def identify(file: GgufFile) -> SourceIdentity:
 def pack_path_for(model_path: Path, cache_dir: Path, *, books: bool = False) -> Path:
     """Where the pack of a model belongs: one place per resolved path; any-precision codes have their own."""
     where = hashlib.sha256(str(model_path.resolve()).encode()).hexdigest()[:12]
-    return cache_dir / "packs" / f"{model_path.stem}-{where}{'.any' if books else ''}{PACK_SUFFIX}"
+    return cache_dir / "packs" / f"{model_path.stem}-{where}{BOOKS_SUFFIX if books else PACK_SUFFIX}"
