@@ -47,6 +47,12 @@ class MatrixRecord(msgspec.Struct, frozen=True, array_like=True):
 Records = tuple[MatrixRecord, ...]
 
 
+ABOUT_BOOKS = (
+    "Experts have any-precision codes: other weights than the model file's, near them. Exact means exact in "
+    "what these codes stand for with all planes."
+)
+
+
 class Books(msgspec.Struct, frozen=True):
     """All that the any-precision codes of a pack follow from, beside the model.
 
@@ -59,6 +65,8 @@ class Books(msgspec.Struct, frozen=True):
     seed_width: Annotated[int, msgspec.Meta(ge=1)]
     moments_sha256: str
     """Of the calibration's moments that weigh the errors; empty = of the weights alone."""
+    about: str = ABOUT_BOOKS
+    """For whoever reads the file."""
 
 
 class PackIndex(msgspec.Struct, frozen=True, omit_defaults=True):

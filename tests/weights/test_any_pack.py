@@ -19,6 +19,7 @@ from ebbtide.engine.weights.book_wish import BookWish
 from ebbtide.engine.weights.codes import F32
 from ebbtide.engine.weights.convert import Losses, put_into
 from ebbtide.engine.weights.gguf_source import GgufSource
+from ebbtide.engine.weights.nested_parts import F64
 from ebbtide.engine.weights.open import open_weights
 from ebbtide.engine.weights.pack_index import pack_path_for
 from ebbtide.engine.weights.pack_source import PackSource, open_pack
@@ -88,7 +89,7 @@ def in_the_file(source: GgufSource, layer: int, kind: Kind, expert: int) -> list
 
 
 def errors_of(
-    pack: PackSource, source: GgufSource, layer: int, kind: Kind, expert: int, e: F32
+    pack: PackSource, source: GgufSource, layer: int, kind: Kind, expert: int, e: F64
 ) -> list[float]:
     """The definition, over what kernels see at each width."""
     layout = pack.expert_layout(layer, kind)
@@ -129,7 +130,7 @@ def test_what_is_no_expert_is_as_in_any_pack(packs: dict[str, Path], exact: Path
         blocks = [np.zeros(source.dense_layout(name).span_bytes, np.uint8) for source in (one, other)]
         one.read_dense(name, blocks[0])
         other.read_dense(name, blocks[1])
-        np.testing.assert_array_equal(*blocks)
+        np.testing.assert_array_equal(blocks[0], blocks[1])
     one.close()
     other.close()
 
