@@ -26,7 +26,7 @@ from ebbtide.engine.weights.pack_source import PackSource, open_pack
 from ebbtide.engine.weights.pack_verify import verify_pack
 from ebbtide.engine.weights.pack_write import write_pack
 from ebbtide.engine.weights.planes import dequantise
-from ebbtide.kernels.layout import OWN_FORMATS, MatrixShape, block_layout
+from ebbtide.kernels.layout import FORMATS, OWN_FORMATS, MatrixShape, block_layout
 from ebbtide.kernels.ops import contiguous_table
 from ebbtide.kernels.reference.planes import load_view
 from tests.helpers.paged import read_block
@@ -270,3 +270,11 @@ def test_a_dense_model_has_no_books(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="experts"):
         write_pack(model, tmp_path / "p.gguf", page_bytes=PAGE, books=BookWish())
     assert open_weights(model).spec.dense_ffn and not (tmp_path / "p.gguf").exists()
+
+
+def test_tables_cost_the_same_for_short_rows_as_for_long_ones() -> None:
+    for cols in (32, 4096):
+        part = Part(TensorInfo("w", (48, cols), "Q8_0", 0, 0), 0, 48, cols)
+        (shape,) = BookWish().shapes((part,))
+        affine = MatrixShape(48, cols, FORMATS["Q8_0"])
+        assert shape.meta_bytes - affine.meta_bytes == 128 and shape.plane_bytes == affine.plane_bytes
