@@ -13,6 +13,7 @@ from ebbtide.engine.errors import UsageError
 from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.messages import ArmName
 from ebbtide.engine.precision import known_damage as known
+from ebbtide.engine.precision.arm_choice import OWN_FULL_WIDTH
 from ebbtide.engine.precision.calibration_file import Calibration, calibration_path, key_of
 from ebbtide.engine.precision.moments import Moments, steadied
 from ebbtide.engine.weights.book_wish import BookWish
@@ -115,6 +116,7 @@ def test_damage_is_what_the_pack_says(
 def test_arms_take_it(pack: Path, arm: ArmName) -> None:
     (chosen,) = of(run(load(pack, budget="64MiB"), m.Arm(1, arm, 4.0)), m.ArmWidths)
     assert chosen.average_bits == pytest.approx(4.0, abs=0.1)
+    assert OWN_FULL_WIDTH in chosen.notices
 
 
 def test_what_needs_the_models_own_weights_is_refused(pack: Path, tmp_path: Path) -> None:
