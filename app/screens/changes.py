@@ -8,6 +8,7 @@ from ebbtide.engine.messages import Load
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
+    from ebbtide.app.widgets.turns import Note
 
 
 class BusyError(UsageError):
@@ -23,6 +24,7 @@ class Changes:
     def __init__(self, screen: "ChatScreen") -> None:
         self._screen = screen
         self._session = screen.session
+        self._reloading: Note | None = None
 
     def must_be_idle(self) -> None:
         """Raises BusyError while an answer is written."""
@@ -79,8 +81,14 @@ class Changes:
         if self._session.answer.phase is not None:
             self.must_be_idle()
         if what:
-            self._screen.note(f"Loading again with {what}.", passing=True)
+            self._reloading = self._screen.note(f"Loading again with {what}.", passing=True)
         self._session.reload(load)
+
+    async def reloaded(self) -> None:
+        """The model is there: what told of its loading goes."""
+        if self._reloading is not None:
+            await self._screen.transcript.drop(self._reloading)
+            self._reloading = None
 
     async def _show_other_chat(self) -> None:
         """Another chat is on the screen; each has its own draft."""
