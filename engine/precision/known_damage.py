@@ -117,16 +117,16 @@ def _of_books(
     calibration: Calibration | None,
     notices: tuple[str, ...],
 ) -> Known:
-    """Of a pack with any-precision codes. Units go with errors that the same moments weigh."""
+    """Of a pack with any-precision codes. Units and residuals go with errors that the same moments weigh."""
     damage = source.book_errors().astype(np.float64)
     if moments is None or calibration is None:
         if notices == (NO_CALIBRATION,):
             notices = () if books.moments_sha256 else (BOOKS_ALONE,)
-        return Known(damage, None, None, notices)
+        return Known(damage, None, notices=notices)
     mass = np.asarray(moments.mass, np.float64)
     if books.moments_sha256 != moments_sha256(moments):
-        return Known(damage, mass, None, (BOOKS_BEFORE,))
-    return Known(damage, mass, calibration.unit)
+        return Known(damage, mass, notices=(BOOKS_BEFORE,))
+    return Known(damage, mass, calibration.unit, calibration.residuals)
 
 
 def _kept_or_measured(
