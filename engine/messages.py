@@ -357,8 +357,8 @@ class Decision(msgspec.Struct, frozen=True, tag="decision"):
     at: float
     """Seconds since 1970."""
     kind: str
-    """"budget", "warm", "prefill", "answer", "kv", "widths", "prefix", "unpin", "pin", "evict", "shortage" or
-    "refused"."""
+    """"budget", "warm", "prefill", "answer", "kv", "widths", "prefix", "unpin", "pin", "evict", "shortage",
+    "refused" or "pack"."""
     sentence: str
     numbers: dict[str, int | float] = {}
 

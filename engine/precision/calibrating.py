@@ -37,6 +37,7 @@ from ebbtide.engine.precision.routing_mass import blended
 from ebbtide.engine.precision.units import measure_units, predicted_damage
 from ebbtide.engine.room import CHUNK_TOKENS
 from ebbtide.engine.runtime import Runtime
+from ebbtide.engine.weights.pack_source import PackSource
 
 Progress = Callable[[str, int, int], None]
 
@@ -58,6 +59,11 @@ def calibrate(
     """
     if not runtime.spec.experts:
         raise UsageError(f"{runtime.name} has no experts to calibrate", hint="Use it as it is.")
+    if isinstance(runtime.source, PackSource) and runtime.source.index.books is not None:
+        raise UsageError(
+            f"{runtime.source.file.path.name} has any-precision codes: these follow from a calibration",
+            hint=f"Calibrate the model file {runtime.source.index.source.name}, then pack it again.",
+        )
     key = model_key(runtime.source)
     path = calibration_path(Path(command.cache_dir), key)
     part_path = Part.path(path)
