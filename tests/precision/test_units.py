@@ -14,14 +14,12 @@ from ebbtide.engine.precision.prompt_errors import lower_widths
 from ebbtide.engine.precision.units import measure_units, units_of
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import TEXT, load
-from tests.helpers.tiny_models import write_tiny
-
-SIZES: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
+from tests.helpers.tiny_models import EIGHT_EXPERTS, write_tiny
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny(tmp_path_factory.mktemp("models") / "mixtral.gguf", "mixtral", **SIZES)
+    return write_tiny(tmp_path_factory.mktemp("models") / "mixtral.gguf", "mixtral", **EIGHT_EXPERTS)
 
 
 def measured(
@@ -33,7 +31,7 @@ def measured(
     damage = all_damage(runtime.source, None, lambda *_: None)
     if scale is not None:
         damage *= scale[:, :, None, None]
-    mass = np.full((SIZES["layers"], SIZES["experts"]), 0.1)
+    mass = np.full((EIGHT_EXPERTS["layers"], EIGHT_EXPERTS["experts"]), 0.1)
     ids = runtime.tokenizer.encode(TEXT, add_bos=True, parse_special=False)
     report = [] if told is None else told
     found = measure_units(
