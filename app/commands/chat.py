@@ -161,7 +161,7 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKee
         remember=remember,
         chat_id=wish.chat_id,
     )
-    app = ChatApp(make_session, wish.theme, lambda theme: remember("theme", theme), tools)
+    app = ChatApp(make_session, wish.theme, tools)
     try:
         app.run()
     finally:
