@@ -92,6 +92,40 @@ async def test_what_gives_way_first() -> None:
     assert "Ebbti…  ◐ answering" in await line(ANSWERING, 40)
 
 
+BALANCED = msgspec.structs.replace(ANSWERING, quality="balanced")
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        (120, "Ebbtide Starter  balanced  ◐ answering  “A question about closures”"),
+        (80, "Ebbtide Starter  balanced  ◐ answering"),
+        (60, "Ebbtide Starter  balanced  ◐ answering"),
+        (50, "Ebbti…  balanced  ◐ answering"),
+    ],
+)
+async def test_a_quality_that_is_not_exact_is_said_beside_the_name(width: int, said: str) -> None:
+    assert said in await line(BALANCED, width)
+    assert "exact" not in await line(ANSWERING, width)
+
+
+async def test_a_narrow_line_without_the_quality_names_the_state() -> None:
+    assert "Ebbti…  ◐ answering" in await line(BALANCED, 40)
+
+
+async def test_another_quality_is_said_at_once() -> None:
+    async with chat_app(Script(load_delay_s=2.0)).run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        await shown(pilot, "● ready", without=["balanced"])
+        await ask(pilot, "/quality balanced")
+        await until(pilot, lambda: screen_of(pilot).query_one(StatusLine).status.quality == "balanced")
+        assert screen_of(pilot).session.phase is Phase.LOADING
+        await ready(pilot)
+        await shown(pilot, "balanced  ● ready")
+        await ask(pilot, "/quality exact")
+        await shown(pilot, "● ready", without=["balanced"])
+
+
 async def test_a_question_that_waits_for_the_model_says_so() -> None:
     assert "your question waits for the model: fetching  Downloading" in await line(LOADING, 120)
     assert "waits: fetching  43%" in await line(LOADING, 36)
