@@ -107,17 +107,25 @@ def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: "ChatKeepe
 
 
 def model_finder(context: AppContext) -> Callable[[str, Load], Load]:
-    """How `/model NAME` finds what to load."""
+    """How `/model NAME` finds what to load. It takes a second, and may be called on any thread."""
 
     def find_model(name: str, before: Load) -> Load:
         path = resolve(name, context.paths)
         if not is_starter(path, context.paths):
-            refuse_other_kinds(path)  # before the model that answers now is let go
+            check_model(context, path)
         elif before.pack == "ask":
             before = msgspec.structs.replace(before, pack="yes")
         return msgspec.structs.replace(before, path=str(path))
 
     return find_model
+
+
+def check_model(context: AppContext, path: Path) -> None:
+    """Raises ModelError for a file that cannot be loaded, before the model that answers now is let go."""
+    from ebbtide.app.background import run_job
+
+    refuse_other_kinds(path)
+    run_job(["check", str(path)], context.paths.engine_log, lambda stage, done, total: None)
 
 
 def open_keeper(context: AppContext) -> "ChatKeeper":
