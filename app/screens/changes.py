@@ -78,11 +78,15 @@ class Changes:
 
     async def reload(self, load: Load, what: str = "") -> None:
         """Load another model, or the same with `what`, which is told until it is there; the chat stays."""
-        if self._session.answer.phase is not None:
-            self.must_be_idle()
+        self.may_reload()
         if what:
             self._reloading = self._screen.note(f"Loading again with {what}.", passing=True)
         self._session.reload(load)
+
+    def may_reload(self) -> None:
+        """Raises BusyError while words of an answer come."""
+        if self._session.answer.phase is not None:
+            self.must_be_idle()
 
     async def reloaded(self) -> None:
         """The model is there: what told of its loading goes."""
@@ -93,6 +97,7 @@ class Changes:
     async def _show_other_chat(self) -> None:
         """Another chat is on the screen; each has its own draft."""
         screen = self._screen
+        screen.forget_hint()
         screen.questions.forget_ways_out()
         screen.questions.load_queue()
         screen.area.end_edit()
