@@ -70,7 +70,7 @@ class Status(msgspec.Struct, frozen=True):
 
 def status_of(session: ChatSession, fallback_name: str) -> Status:
     """Take the picture."""
-    snapshot, loaded = session.snapshot, session.loaded
+    snapshot, loaded = session.progress, session.loaded
     reading = session.phase is Phase.READING
     detail = describe_progress(session)
     if reading and snapshot is not None and snapshot.prompt_tokens:
@@ -227,7 +227,8 @@ def _contexts(status: Status) -> list[str]:
     """How full the context is: with what is being written, without, without its name, in a word."""
     if not status.context_size:
         return [""]
-    used = f"{'~' if status.is_estimate else ''}{status.context_used:,}"
+    # A chat may be longer than the context, which then is full.
+    used = f"{'~' if status.is_estimate else ''}{min(status.context_used, status.context_size):,}"
     draft = f" + {status.draft.figure}" if status.draft.tokens else ""
     word = _fullness_of(status)
     end = f" / {status.context_size:,}{' ' if word else ''}{word}"
