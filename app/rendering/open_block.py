@@ -10,7 +10,7 @@ from typing import Any
 
 from textual.content import Content
 
-from ebbtide.app.rendering.blocks import BULLETS, QUOTE_BAR, Heading
+from ebbtide.app.rendering.blocks import BULLETS, QUOTE_BAR, Heading, numbered
 from ebbtide.app.rendering.code import TAB_CELLS, code_label, code_rows, colored_lines
 from ebbtide.app.rendering.open_lines import QUOTE, ListState, OpenLines, Piece
 from ebbtide.app.rendering.rows import BLANK, NARROWEST, Look, Row, beside, wrapped
@@ -52,7 +52,7 @@ class OpenBlock:
             piece.kept = self._kept.setdefault((at, piece.kind), piece.kept)
             if (last is not None or not is_first) and _is_apart(last, piece, lines.lists, airy):
                 rows.append(_between(last, piece, width))
-            rows += _drawn(piece, lines.lists, width, look, number)
+            rows += _drawn(piece, width, look, number)
             number += piece.kind == "code"
         return rows
 
@@ -86,12 +86,12 @@ def _between(last: Piece | None, piece: Piece, width: int) -> Row:
     return beside([BLANK], bar, bar, is_ornament=True)[0]
 
 
-def _drawn(piece: Piece, lists: Sequence[ListState], width: int, look: Look, number: int) -> list[Row]:
+def _drawn(piece: Piece, width: int, look: Look, number: int) -> list[Row]:
     """The rows of a piece behind the marks of what it stands in."""
     fronts: list[tuple[str, bool, bool]] = []
     depth = 0
     for at, level in enumerate(piece.path):
-        mark = level.mark.rjust(lists[level.list_number].widest) if level.mark else BULLETS[depth % 3]
+        mark = numbered(level.mark) if level.mark else BULLETS[depth % 3]
         mark = QUOTE_BAR if level.is_quote else mark
         depth += not level.is_quote and not level.mark
         if width - len(mark) >= NARROWEST:

@@ -21,6 +21,7 @@ SHAPES = {
     "loose items": "1. one\n\n   ```sh\n   ls\n     -l\n   ```\n\n   more\n   words\n\n2. two\n\ntext",
     "lists in lists": "- a\n  - b\n    c\n    1. d\n    2. e\n  - f\n- g\n\ntext",
     "wide marks": "9. nine\n10. ten\n    goes on\n",
+    "marks of three digits": "98. a\n99. b\n100. c\n101. d\n",
     "four spaces": "1.  one\n    two\n\n    - three\n      four\n",
     "a heading": "## Title of it\n\ntext",
     "a quote": "> one\n> two\n>\n> three\n\ntext",
