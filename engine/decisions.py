@@ -127,8 +127,8 @@ def may_narrow(missed: float, quality: str, held: float, bits: float, nats: floa
     fits = "all experts fit" if held >= 1 else f"{held:.0%} of the experts fit"
     cost = math.expm1(nats)
     sentence = (
-        f"{missed:.0%} of the experts asked for had to be read. With quality {quality} {fits} into memory, at "
-        f"{bits:.1f} bits a weight, for about {cost:.1%} more perplexity: /quality {quality}"
+        f"{missed:.0%} of the experts asked for had to be read. With quality {quality} {fits} into memory, "
+        f"at {bits:.1f} bits a weight, for about {cost:.1%} more perplexity: /quality {quality}"
     )
     numbers = {"missed": missed, "held": held, "bits": bits, "nats": nats}
     return decision("advice", sentence, **numbers)
@@ -136,8 +136,8 @@ def may_narrow(missed: float, quality: str, held: float, bits: float, nats: floa
 
 def may_narrow_unmeasured(missed: float) -> Decision:
     sentence = (
-        f"{missed:.0%} of the experts asked for had to be read. With less precision more of them fit into memory "
-        "(/quality); `ebbtide calibrate` tells what that costs"
+        f"{missed:.0%} of the experts asked for had to be read. With less precision more of them fit into "
+        "memory (/quality); `ebbtide calibrate` tells what that costs"
     )
     return decision("advice", sentence, missed=missed)
 
