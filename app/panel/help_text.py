@@ -15,6 +15,8 @@ KEYS = (
 ACTING = (
     ("p", "keep the chosen expert in memory, or no longer"),
     ("e", "take the chosen expert out of memory"),
+    ("b", "let its bits fall no lower than now, or again"),
+    ("w", "hold its bits as they are, or no longer"),
 )
 WORDS = (
     ("dense", "weights that every token needs; always in memory"),
@@ -22,7 +24,11 @@ WORDS = (
     ("KV", "what the model keeps of the chat's tokens"),
     ("work", "room for the step under way"),
     ("runtime", "Python and libraries, beside the budget"),
-    ("bits", "how exactly an expert's weights are there: 8 = all that the file has"),
+    (
+        "bits",
+        "how exactly an expert's weights are there: 8 = all that the file has; 4+6: gate and up, and down",
+    ),
+    ("≥ and =", "in the map: bits that may not fall, and bits that are held"),
     ("hits", "experts that were in memory when a token needed them"),
     ("moved", "bytes read into memory a second"),
 )

@@ -26,6 +26,11 @@ class ExpertFacts(NamedTuple):
     pinned: bool
     layer_resident: int
     layer_slots: int
+    blocks: tuple[int, int]
+    """Planes of gate+up and of down; of an absent expert those that it would be read with."""
+    least: int
+    """Planes that a person keeps it at, or above; 0 = no bound."""
+    held: bool
 
 
 def width_classes(residency: Residency) -> list[WidthClass]:
@@ -71,4 +76,17 @@ def facts(residency: Residency, place: Place) -> ExpertFacts:
         pinned=bool(residency.pinned[at]),
         layer_resident=residency.experts - layer.count(0),
         layer_slots=residency.slots[place.layer],
+        blocks=_blocks(residency, place),
+        least=residency.bounds[at] if residency.bounds else 0,
+        held=bool(residency.held and residency.held[at]),
     )
+
+
+def _blocks(residency: Residency, place: Place) -> tuple[int, int]:
+    """Planes of both blocks."""
+    count = residency.experts
+    if not residency.block_widths:
+        width = residency.widths[place.layer * count + place.expert]
+        return width, width
+    first = 2 * place.layer * count + place.expert
+    return residency.block_widths[first], residency.block_widths[first + count]

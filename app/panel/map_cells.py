@@ -58,7 +58,9 @@ class Picture:
             layers = grid.row_layers(column, y)
             if layers:
                 cells += text(f"L{layers[0]:02}".ljust(LABEL_CELLS), LABEL)
-                cells += self._experts([self._codes(layer) for layer in layers])
+                made = self._experts([self._codes(layer) for layer in layers])
+                marks = grid.style == "bars" and any(self._residency.bounds)
+                cells += self._marked(layers[0], made) if marks else made
             else:
                 cells += [EMPTY] * grid.column_width
         return cells
@@ -70,6 +72,15 @@ class Picture:
         if not any(pinned):
             return widths
         return bytes(PINNED_CODE if pin else width for width, pin in zip(widths, pinned, strict=True))
+
+    def _marked(self, layer: int, row: Row) -> Row:
+        """The row of bars with a sign behind experts whose width is bounded; for cells that have room."""
+        count, wide = self._residency.experts, self._grid.cell_width
+        for expert in range(count):
+            at = layer * count + expert
+            if wide > 1 and self._residency.bounds[at]:
+                row[(expert + 1) * wide - 1] = _HELD if self._residency.held[at] else _LEAST
+        return row
 
     def _experts(self, rows: list[bytes]) -> Row:
         grid = self._grid
@@ -88,6 +99,7 @@ PINNED_CODE = 9
 _INKS = tuple(PINNED if code == PINNED_CODE else ink_of(code) for code in range(PINNED_CODE + 1))
 _BARS = tuple(Cell(bar, ink) for bar, ink in zip(BARS + BARS[-1], _INKS, strict=True))
 _PIN_MARK = Cell("•", PINNED)
+_LEAST, _HELD = Cell("≥", PINNED), Cell("=", PINNED)
 _GAPS = tuple(Cell(" ", ink) for ink in _INKS)
 """In the ink of their neighbours: a change of ink costs more bytes than the character."""
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ebbtide.engine.memory.portions import portion_of
 from ebbtide.engine.memory.tables import WeightPageTable
+from ebbtide.engine.precision.bounds import Bounds
 from ebbtide.engine.precision.floors import Flags, hot_experts, measured_floors, raised
 from ebbtide.engine.precision.hull import F64, I64, U8
 from ebbtide.engine.precision.known_damage import Known
@@ -25,6 +26,8 @@ class Question(NamedTuple):
     current: U8
     """u8[layers, 2, experts], committed then."""
     target_pages: int
+    bounds: Bounds | None = None
+    """A person's."""
 
 
 class Proposal(NamedTuple):
@@ -38,6 +41,8 @@ class Proposal(NamedTuple):
     """What they lose, weighed by mass and by what errors cost."""
     damage_now: float
     """What the current ones lose, weighed alike."""
+    floor_pages: int = 0
+    """The least that the question allows."""
 
 
 class Steward:
@@ -68,12 +73,24 @@ class Steward:
         self._planner.reweigh(weights)
         self._were_hot = hot_experts(question.mass, HOT_SHARE, were_hot=self._were_hot)
         floors = raised(self._base, self._were_hot, HOT_PLANES, self._most)
-        self._planner.bound(floors.ravel(), self._most.ravel())
+        most = self._most if question.bounds is None else question.bounds.most
+        if question.bounds is not None:
+            floors = question.bounds.floors(floors)
+        self._planner.bound(floors.ravel(), most.ravel())
         target = max(question.target_pages, self._planner.floor_pages)
         found = self._planner.plan(target, question.current.ravel())
         widths = found.widths.reshape(self._shape)
         lost, lost_now = (self._lost(weights, at) for at in (widths, question.current))
-        return Proposal(widths, found.pages, lost, lost_now)
+        return Proposal(widths, found.pages, lost, lost_now, self._planner.floor_pages)
+
+    @property
+    def most(self) -> U8:
+        """Planes of all blocks, u8[layers, 2, experts]; a copy."""
+        return self._most.copy()
+
+    def least_pages(self, bounds: Bounds) -> int:
+        """What all experts take at the lowest widths that quality and bounds allow; nobody is hot."""
+        return self.pages(bounds.floors(self._base))
 
     def pages(self, widths: U8) -> int:
         """What all experts take at these widths."""
