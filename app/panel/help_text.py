@@ -24,10 +24,8 @@ WORDS = (
     ("KV", "what the model keeps of the chat's tokens"),
     ("work", "room for the step under way"),
     ("runtime", "Python and libraries, beside the budget"),
-    (
-        "bits",
-        "how exactly an expert's weights are there: 8 = all that the file has; 4+6: gate and up, and down",
-    ),
+    ("bits", "how exactly an expert's weights are there: 8 = all that the file has"),
+    ("4+6-bit", "bits of an expert's two parts, where they differ: gate and up, and down"),
     ("≥ and =", "in the map: bits that may not fall, and bits that are held"),
     ("hits", "experts that were in memory when a token needed them"),
     ("moved", "bytes read into memory a second"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ebbtide.engine import messages as m
+from ebbtide.engine.memory import change
 from ebbtide.engine.precision.costs import Costs
 from ebbtide.engine.precision.steward import Steward
 from tests.engine.test_widths_that_follow import SIZES, Watched, growing, loaded
@@ -98,8 +99,8 @@ def test_a_bound_in_the_middle_of_an_answer_is_kept_by_its_end(model: Path) -> N
     seen.add(growing(text="def", max_tokens=60))
     seen.run()
     assert seen.told("bound") and widths_of(seen) == [8, 8]
-    finished = next(at for at, event in enumerate(seen.events) if isinstance(event, m.Finished))
-    assert any("by hand" in d.sentence for d in of(seen.events[:finished], m.Decision) if d.kind == "widths")
+    assert seen.widths[seen.ends[0] - 1][1, :, 2].tolist() == [8, 8], "not only when nobody asks any more"
+    assert any("for a bound set by hand" in decision.sentence for decision in seen.told())
 
 
 def test_in_exact_mode_widths_do_not_change(model: Path) -> None:
@@ -166,6 +167,7 @@ def test_the_picture_has_bounds_and_the_average_of_the_event_log(model: Path) ->
 
 def test_the_map_is_live_while_widths_rise_at_rest(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ebbtide.engine.telemetry.RateLimit.ready", lambda limit: True)
+    monkeypatch.setattr(change, "BATCH_EXPERTS", 2)
     seen = Watched(loaded(model), growing(), m.Clear())
     seen.add(m.Watch(0.05))
     seen.run()
