@@ -38,7 +38,10 @@ def residency(runtime: Runtime, bounds: Bounds | None = None) -> Residency:
 
 def _held(bounds: Bounds) -> NDArray[np.uint8]:
     """u8[layers, experts]"""
-    return ((bounds.least == bounds.most) & (bounds.least > 0)).all(axis=1).astype(np.uint8)
+    held: NDArray[np.uint8] = (
+        ((bounds.least == bounds.most) & (bounds.least > 0)).all(axis=1).astype(np.uint8)
+    )
+    return held
 
 
 def _width_bytes(table: WeightPageTable, page_bytes: int) -> list[int]:

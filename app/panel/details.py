@@ -76,7 +76,7 @@ class Inspector(Canvas):
             pin = "[p] unpin" if known.pinned else "[p] pin"
             can_evict = bool(known.width) and not known.pinned
             keys = [*text(f"  {pin}   ", LABEL), *text("[e] evict", LABEL if can_evict else FAINT)]
-            rows[3:3] = [keys, _width_keys(residency, known)]
+            rows[2:2] = [keys, _width_keys(residency, known)]
         return [row[:width] for row in rows]
 
     @staticmethod

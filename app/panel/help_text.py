@@ -26,7 +26,7 @@ WORDS = (
     ("runtime", "Python and libraries, beside the budget"),
     ("bits", "how exactly an expert's weights are there: 8 = all that the file has"),
     ("4+6-bit", "bits of an expert's two parts, where they differ: gate and up, and down"),
-    ("≥ and =", "in the map: bits that may not fall, and bits that are held"),
+    ("≥ and =", "in the map: bits that may not fall, bits that are held; in a small one, the colour of pins"),
     ("hits", "experts that were in memory when a token needed them"),
     ("moved", "bytes read into memory a second"),
 )

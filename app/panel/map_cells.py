@@ -69,17 +69,25 @@ class Picture:
         """u8[experts] of one layer."""
         span = slice(layer * self._residency.experts, (layer + 1) * self._residency.experts)
         widths, pinned = self._residency.widths[span], self._residency.pinned[span]
+        if self._grid.style != "bars" and any(bounds := self._residency.bounds[span]):
+            # There is no room for a sign: their ink says that a person wants something of them.
+            wishes = zip(widths, pinned, bounds, strict=True)
+            pinned = bytes(pin or (width > 0 and least > 0) for width, pin, least in wishes)
         if not any(pinned):
             return widths
         return bytes(PINNED_CODE if pin else width for width, pin in zip(widths, pinned, strict=True))
 
     def _marked(self, layer: int, row: Row) -> Row:
-        """The row of bars with a sign behind experts whose width is bounded; for cells that have room."""
+        """The row of bars with a sign behind experts whose width is bounded, or in their ink."""
         count, wide = self._residency.experts, self._grid.cell_width
         for expert in range(count):
             at = layer * count + expert
-            if wide > 1 and self._residency.bounds[at]:
+            if not self._residency.bounds[at]:
+                continue
+            if wide > 1:
                 row[(expert + 1) * wide - 1] = _HELD if self._residency.held[at] else _LEAST
+            else:
+                row[expert] = row[expert]._replace(ink=PINNED)
         return row
 
     def _experts(self, rows: list[bytes]) -> Row:

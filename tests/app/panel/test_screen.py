@@ -413,7 +413,7 @@ async def test_bounds_of_widths_are_seen_and_the_same_keys_end_them(
     )
     async with PanelHost(made, theme).run_test(size=size) as pilot:
         text = await drawn(pilot)
-        assert "[b] at least   [w] hold width" in text and "≥" in text and "mean 6.54 bits" in text
+        assert "[b] at least   [w] hold width" in text and "≥" in text and "=" in text and "mean 6.54" in text
         await pilot.press("w", "right")
         text = await drawn(pilot)
         assert "5+6-bit" in text and "· at least 5" in text and "[b] free" in text
