@@ -484,6 +484,8 @@ class Calibrated(msgspec.Struct, frozen=True, tag="calibrated"):
     """Whether the error of every width was computed from the moments."""
     has_unit: bool = False
     """Whether it was measured what errors of each layer cost: an imatrix has no text to do so."""
+    residuals: str = ""
+    """What prompt residuals are worth, a sentence; empty = nothing was tried (an imatrix)."""
 
 
 class Counted(msgspec.Struct, frozen=True, tag="counted"):

@@ -92,6 +92,7 @@ def _report(loaded: Loaded, done: Calibrated, seconds: float, as_json: bool) -> 
             "tokens": done.tokens,
             "experts": experts,
             "unused_experts": done.unused_experts,
+            "residuals": done.residuals,
             "seconds": round(seconds, 3),
         }
         print(json.dumps(result))
@@ -102,4 +103,6 @@ def _report(loaded: Loaded, done: Calibrated, seconds: float, as_json: bool) -> 
             f"{done.unused_experts:,} of {experts:,} experts were never chosen and count as the mean of "
             "their layer: a longer text may reach them."
         )
+    if done.residuals:
+        note(done.residuals)
     print(done.path)

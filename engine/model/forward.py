@@ -50,7 +50,9 @@ class LayerObserver(Protocol):
         """`at.rows.chosen` and `at.rows.gates` are what the router made of `at.rows.normed`."""
         ...
 
-    def computed(self, layer: int, at: LayerPass, gate_up: BlockTable, resident: U8) -> None:
+    def computed(
+        self, layer: int, at: LayerPass, gate_up: BlockTable, down: BlockTable, resident: U8
+    ) -> None:
         """The chosen experts in `resident` u8[E] are computed, and stay in fast memory until this returns.
         Each chosen expert is in exactly one such group.
         """
@@ -164,6 +166,6 @@ def through_layers(
             for resident in pager.groups(index, routed(at.rows)):
                 at.experts(gate_up, down, resident)
                 if observer is not None:
-                    observer.computed(index, at, gate_up, resident)
+                    observer.computed(index, at, gate_up, down, resident)
         at.weigh_shared(layer)
         at.add_experts(layer)

@@ -5,12 +5,14 @@ bits of a row depend neither on the budget nor on threads: so the moments do not
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from ebbtide.engine import messages as m
+from ebbtide.engine.at_widths import every_plane, table_of
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.model.forward import Cancelled, Forward
@@ -22,13 +24,17 @@ from ebbtide.engine.precision.calibration_file import (
     model_key,
 )
 from ebbtide.engine.precision.damage import all_damage
-from ebbtide.engine.precision.gathering import Gatherer
+from ebbtide.engine.precision.gathering import Both, Gatherer
+from ebbtide.engine.precision.hull import F64
 from ebbtide.engine.precision.imatrix import read_imatrix
 from ebbtide.engine.precision.known_damage import STAGE as MEASURING
 from ebbtide.engine.precision.library_text import library_texts
-from ebbtide.engine.precision.moments import Moments, Sums, steadied
+from ebbtide.engine.precision.moments import F32, Moments, Sums, steadied
 from ebbtide.engine.precision.passages import digest, passages, read_text
-from ebbtide.engine.precision.units import measure_units
+from ebbtide.engine.precision.prompt_errors import PromptErrors, lower_widths
+from ebbtide.engine.precision.prompt_residual import PromptResiduals
+from ebbtide.engine.precision.routing_mass import blended
+from ebbtide.engine.precision.units import measure_units, predicted_damage
 from ebbtide.engine.room import CHUNK_TOKENS
 from ebbtide.engine.runtime import Runtime
 
@@ -55,19 +61,19 @@ def calibrate(
     key = model_key(runtime.source)
     path = calibration_path(Path(command.cache_dir), key)
     part_path = Part.path(path)
-    found: Sequence[Sequence[int]] = []
+    begun = None
     if command.imatrix_path:
         moments = read_imatrix(Path(command.imatrix_path), runtime.spec, key.name)
     else:
         begun = _begin(runtime, command, part_path)
-        found = begun.passages
         moments = _Run(runtime, begun, part_path, progress, cancelled).moments()
     damage = all_damage(runtime.source, steadied(moments), partial(_report_damage, progress, cancelled))
-    unit = None
-    if found:
-        unit = measure_units(runtime, damage, moments.mass, found, progress, cancelled)
+    unit, residuals = None, None
+    if begun is not None:
+        unit = measure_units(runtime, damage, moments.mass, begun.passages, progress, cancelled)
+        residuals = _residuals(runtime, begun.part, moments, damage, unit)
     origin: Origin = "imatrix" if command.imatrix_path else "text"
-    Calibration(key, moments, damage, unit, origin=origin).save(path)
+    Calibration(key, moments, damage, unit, residuals, origin).save(path)
     part_path.unlink(missing_ok=True)
     return m.Calibrated(
         command.request_id,
@@ -77,7 +83,29 @@ def calibrate(
         moments.unused,
         has_damage=True,
         has_unit=unit is not None,
+        residuals=_said(begun, residuals),
     )
+
+
+def _residuals(
+    runtime: Runtime, part: Part, moments: Moments, damage: F32, unit: F64
+) -> PromptResiduals | None:
+    """What each layer erred in each passage, over what damage and the passage's routes let expect."""
+    masses, errors = np.stack(part.masses), np.stack(part.errors)
+    probe = lower_widths(every_plane(table_of(runtime)))
+    expected = np.stack([(predicted_damage(damage, mass, probe) * unit).sum(axis=1) for mass in masses])
+    known = (expected > 0) & (errors > 0)
+    ratio = np.divide(errors, expected, out=np.ones(errors.shape), where=known)
+    seen = blended(masses, PASSAGE_TOKENS, moments.mass)
+    return PromptResiduals.fit(seen, ratio)
+
+
+def _said(begun: "_Begun | None", residuals: PromptResiduals | None) -> str:
+    if begun is None:
+        return ""
+    if residuals is None:
+        return "Prompt residuals are off: the text is too short to learn them from."
+    return residuals.heads.sentence()
 
 
 def _report_damage(progress: Progress, cancelled: Callable[[], bool], done: int, total: int) -> None:
@@ -97,7 +125,7 @@ def _begin(runtime: Runtime, command: m.Calibrate, part_path: Path) -> _Begun:
     found = _passages(runtime, command)
     key, sha = model_key(runtime.source), digest(found)
     if not command.resume or not part_path.exists():
-        part = Part(key, sha, 0, Sums(runtime.spec))
+        part = Part(key, sha, 0, Sums(runtime.spec), [], [])
         part.save(part_path)  # where nothing can be written, that is told now and not after the first hour
         return _Begun(found, part)
     part = Part.load(part_path, key, runtime.spec)
@@ -144,6 +172,8 @@ class _Run:
         self._progress, self._cancelled = progress, cancelled
         self._sums = begun.part.sums
         self._gatherer = Gatherer(runtime.spec, self._sums, CHUNK_TOKENS)
+        self._errors = PromptErrors(runtime.spec)
+        self._observer = Both(self._gatherer, self._errors)
 
     def moments(self) -> Moments:
         """Of all passages, with a checkpoint now and then and after the last."""
@@ -152,21 +182,24 @@ class _Run:
         self._progress(STAGE, self._sums.tokens, total)
         for done, ids in enumerate(found[part.done :], part.done + 1):
             self._passage(ids)
+            part.errors.append(self._errors.errors)
+            part.masses.append(self._errors.mass)
             self._progress(STAGE, self._sums.tokens, total)
             if done % CHECKPOINT_PASSAGES == 0 or done == len(found):
-                Part(part.model, part.text_sha256, done, self._sums).save(self._part_path)
+                replace(part, done=done).save(self._part_path)
         return self._sums.moments()
 
     def _passage(self, ids: Sequence[int]) -> None:
         """From an empty cache, in chunks of a fixed length: where they end decides the order of additions."""
         runtime = self._runtime
         sequence = runtime.pool.new_sequence()
+        self._errors.begin()
         try:
             for start in range(0, len(ids), CHUNK_TOKENS):
                 part = np.asarray(ids[start : start + CHUNK_TOKENS], np.int32)
                 runtime.pool.extend(sequence, part.size, runtime.fast.provenance(Lane.PREFILL))
                 view = runtime.kv_view(sequence)
-                self._forward.hidden(part, start, view, self._cancelled, observer=self._gatherer)
+                self._forward.hidden(part, start, view, self._cancelled, observer=self._observer)
                 runtime.check_ledger()
         finally:
             runtime.pool.release(sequence)

@@ -1,14 +1,12 @@
 """What is kept of a model's calibration, and the part of one that is not finished."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf.faults import shown
@@ -16,12 +14,14 @@ from ebbtide.engine.gguf.file import GgufFile
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.precision.array_file import Arrays, read_arrays, write_arrays
 from ebbtide.engine.precision.moments import F32, F64, Moments, Sums, merged
+from ebbtide.engine.precision.prompt_residual import PromptResiduals
 from ebbtide.engine.weights.pack_index import SourceIdentity, identify
 from ebbtide.engine.weights.pack_source import PackSource
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.layout import MAX_PLANES
 
 VERSION = 1
+PART_VERSION = 2
 AGAIN = "Make it again: `ebbtide calibrate MODEL`."
 AFRESH = "Leave out --resume: then it begins anew."
 HEADS = "heads."
@@ -91,8 +91,8 @@ class Calibration:
     """[L, 2, E, 9]: see `damage.all_damage`. None = not computed, or of other moments."""
     unit: F64 | None = None
     """[L, 2]: what damage of each layer and kind costs the model (units.py). None = not measured."""
-    heads: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """Of the prompt residuals; empty = there are none."""
+    residuals: PromptResiduals | None = None
+    """None = there are none."""
     origin: Origin = "text"
 
     def save(self, path: Path) -> None:
@@ -103,7 +103,8 @@ class Calibration:
             arrays["damage"] = self.damage
         if self.unit is not None:
             arrays["unit"] = self.unit
-        arrays |= {HEADS + name: array for name, array in self.heads.items()}
+        if self.residuals is not None:
+            arrays |= {HEADS + name: array for name, array in self.residuals.to_arrays().items()}
         about = _About(VERSION, self.model, self.origin, moments.tokens, moments.has_down)
         write_arrays(path, about, arrays)
 
@@ -114,8 +115,8 @@ class Calibration:
         _check_owner(path, about.version, about.model, model, AGAIN)
         _check_shapes(path, arrays, spec, AGAIN)
         moments = Moments(arrays["gate_up"], arrays["down"], arrays["mass"], about.tokens, about.has_down)
-        heads = {name.removeprefix(HEADS): array for name, array in arrays.items() if name.startswith(HEADS)}
-        return cls(about.model, moments, arrays.get("damage"), arrays.get("unit"), heads, about.origin)
+        residuals = _residuals(path, arrays, spec)
+        return cls(about.model, moments, arrays.get("damage"), arrays.get("unit"), residuals, about.origin)
 
 
 def with_samples(kept: Calibration | None, model: ModelKey, added: Moments) -> Calibration:
@@ -139,12 +140,16 @@ class _PartAbout(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Part:
-    """The sums over the first `done` passages of a text (`text_sha256`: of all of its passages)."""
+    """The sums over the first `done` passages of a text (`text_sha256`: of all of its passages); and of each
+    of them what its layers erred at lower widths, f64[layers], and routed to, f64[layers, experts].
+    """
 
     model: ModelKey
     text_sha256: str
     done: int
     sums: Sums
+    errors: list[F64]
+    masses: list[F64]
 
     @staticmethod
     def path(calibration: Path) -> Path:
@@ -154,23 +159,38 @@ class Part:
     def save(self, path: Path) -> None:
         """As `Calibration.save`."""
         sums = self.sums
-        about = _PartAbout(VERSION, self.model, self.text_sha256, self.done, sums.tokens)
-        write_arrays(path, about, {"gate_up": sums.gate_up, "down": sums.down, "mass": sums.mass})
+        about = _PartAbout(PART_VERSION, self.model, self.text_sha256, self.done, sums.tokens)
+        layers, experts = sums.mass.shape
+        arrays: Arrays = {"gate_up": sums.gate_up, "down": sums.down, "mass": sums.mass}
+        arrays["errors"] = np.reshape(self.errors, (self.done, layers))
+        arrays["masses"] = np.reshape(self.masses, (self.done, layers, experts))
+        write_arrays(path, about, arrays)
 
     @classmethod
     def load(cls, path: Path, model: ModelKey, spec: ModelSpec) -> "Part":
         """As `Calibration.load`."""
         about, arrays = read_arrays(path, _PartAbout, AFRESH)
-        _check_owner(path, about.version, about.model, model, AFRESH)
-        _check_shapes(path, arrays, spec, AFRESH)
+        _check_owner(path, about.version, about.model, model, AFRESH, PART_VERSION)
+        _check_shapes(path, arrays, spec, AFRESH, passages=about.done)
         sums = Sums(spec)
         sums.gate_up, sums.down, sums.mass = arrays["gate_up"], arrays["down"], arrays["mass"]
         sums.tokens = about.tokens
-        return cls(about.model, about.text_sha256, about.done, sums)
+        errors, masses = list(arrays["errors"]), list(arrays["masses"])
+        return cls(about.model, about.text_sha256, about.done, sums, errors, masses)
 
 
-def _check_owner(path: Path, version: int, found: ModelKey, model: ModelKey, hint: str) -> None:
-    if version != VERSION:
+def _residuals(path: Path, arrays: Arrays, spec: ModelSpec) -> PromptResiduals | None:
+    own = {name.removeprefix(HEADS): array for name, array in arrays.items() if name.startswith(HEADS)}
+    try:
+        return PromptResiduals.from_arrays(own, spec.layers, spec.experts) if own else None
+    except ValueError as error:
+        raise ModelError(f"{path} is damaged: {error}", hint=AGAIN) from error
+
+
+def _check_owner(
+    path: Path, version: int, found: ModelKey, model: ModelKey, hint: str, own: int = VERSION
+) -> None:
+    if version != own:
         raise ModelError(f"{path} was written by another version of ebbtide", hint=hint)
     if found.digest != model.digest:
         names = f"{shown(found.name)}, not of {shown(model.name)}"
@@ -180,7 +200,9 @@ def _check_owner(path: Path, version: int, found: ModelKey, model: ModelKey, hin
         raise ModelError(f"{path} {what}", hint=hint)
 
 
-def _check_shapes(path: Path, arrays: Arrays, spec: ModelSpec, hint: str) -> None:
+def _check_shapes(
+    path: Path, arrays: Arrays, spec: ModelSpec, hint: str, passages: int | None = None
+) -> None:
     """Everything that is computed with has the shape and type that it should have, and is finite."""
     experts = spec.layers, spec.experts
     wanted: dict[str, tuple[tuple[int, ...], type[np.generic]]] = {
@@ -192,6 +214,9 @@ def _check_shapes(path: Path, arrays: Arrays, spec: ModelSpec, hint: str) -> Non
         wanted["damage"] = ((spec.layers, 2, spec.experts, MAX_PLANES + 1), np.float32)
     if "unit" in arrays:
         wanted["unit"] = ((spec.layers, 2), np.float64)
+    if passages is not None:
+        wanted |= {"errors": ((passages, spec.layers), np.float64)}
+        wanted |= {"masses": ((passages, *experts), np.float64)}
     for name, (shape, kind) in wanted.items():
         array = arrays.get(name)
         if array is None or array.shape != shape or array.dtype != kind or not np.isfinite(array).all():

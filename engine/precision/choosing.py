@@ -18,7 +18,7 @@ from ebbtide.engine.weights.source import KINDS, WeightSource
 
 TEXT_TOKENS = 1024
 """Texts of so many can be compared with every plane afterwards: more than `ebbtide eval` gives at once."""
-NO_HEADS = "The calibration has no residual heads, so there is nothing to leave out: this is the arm paged."
+NO_RESIDUALS = "No prompt residuals that help are known, so this is the arm paged with nothing left out."
 
 
 def choose(
@@ -51,8 +51,13 @@ def choose(
         mass = np.ones(costs.shape[::2]) if known.mass is None else known.mass
         widths = arms.static(known.damage, mass, costs, command.bits, known.unit)
         return _answer(command, costs, widths, *known.notices)
-    runtime.paged_arm = PagedArm(costs, command.bits, known.damage, known.mass, known.unit, command.without)
-    notices = [NO_HEADS] if command.without == "residual" else []
+    residuals = known.residuals
+    runtime.paged_arm = PagedArm(
+        costs, command.bits, known.damage, known.mass, known.unit, residuals, command.without
+    )
+    notices = [] if residuals is None else [residuals.heads.sentence()]
+    if command.without == "residual" and (residuals is None or not residuals.heads.helping):
+        notices.append(NO_RESIDUALS)
     return _answer(command, costs, runtime.paged_arm.widths, *known.notices, *notices)
 
 

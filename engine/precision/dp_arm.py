@@ -82,7 +82,9 @@ class Watcher:
         energy = np.square(rows.normed, dtype=np.float64).mean(axis=1)
         self._layers.append((energy, rows.chosen.copy(), np.square(rows.gates, dtype=np.float64)))
 
-    def computed(self, layer: int, at: LayerPass, gate_up: BlockTable, resident: U8) -> None:
+    def computed(
+        self, layer: int, at: LayerPass, gate_up: BlockTable, down: BlockTable, resident: U8
+    ) -> None:
         """See `LayerObserver.computed`."""
 
     @property

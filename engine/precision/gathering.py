@@ -52,7 +52,9 @@ class InputGatherer:
             sums.mass[layer, expert] += weights.sum()
             sums.gate_up[layer, expert] += weighted_squares(rows.normed[tokens], weights)
 
-    def computed(self, layer: int, at: LayerPass, gate_up: BlockTable, resident: U8) -> None:
+    def computed(
+        self, layer: int, at: LayerPass, gate_up: BlockTable, down: BlockTable, resident: U8
+    ) -> None:
         """See `LayerObserver.computed`: the inputs are all that is wanted."""
 
 
@@ -65,7 +67,9 @@ class Gatherer(InputGatherer):
         self._both: F32 = np.zeros((rows, 2 * spec.expert_d_ff), np.float32)
         self._hidden: F32 = np.zeros((rows, spec.expert_d_ff), np.float32)
 
-    def computed(self, layer: int, at: LayerPass, gate_up: BlockTable, resident: U8) -> None:
+    def computed(
+        self, layer: int, at: LayerPass, gate_up: BlockTable, down: BlockTable, resident: U8
+    ) -> None:
         """See `LayerObserver.computed`."""
         for expert, (tokens, weights) in self._routed.items():
             if resident[expert]:
@@ -73,6 +77,25 @@ class Gatherer(InputGatherer):
                 at.ops.linear(at.rows.normed[tokens], gate_up, both, index=expert)
                 at.ops.glu(both, hidden, at.spec.activation)
                 self.sums.down[layer, expert] += weighted_squares(hidden, weights)
+
+
+class Both:
+    """Two `LayerObserver`s of the same passes."""
+
+    def __init__(self, first: LayerObserver, second: LayerObserver) -> None:
+        self._both = first, second
+
+    def routed(self, layer: int, at: LayerPass) -> None:
+        """See `LayerObserver.routed`."""
+        for one in self._both:
+            one.routed(layer, at)
+
+    def computed(
+        self, layer: int, at: LayerPass, gate_up: BlockTable, down: BlockTable, resident: U8
+    ) -> None:
+        """See `LayerObserver.computed`."""
+        for one in self._both:
+            one.computed(layer, at, gate_up, down, resident)
 
 
 class SampledMoments:

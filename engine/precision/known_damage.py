@@ -24,6 +24,7 @@ from ebbtide.engine.precision.calibration_file import (
 from ebbtide.engine.precision.damage import all_damage
 from ebbtide.engine.precision.hull import F64
 from ebbtide.engine.precision.moments import F32, Moments, steadied
+from ebbtide.engine.precision.prompt_residual import PromptResiduals
 from ebbtide.engine.runtime import Progress
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.layout import MAX_PLANES
@@ -39,12 +40,14 @@ NO_CALIBRATION = (
 class Known:
     """`damage` f64[layers, 2, experts, 9] per unit of routed mass; `mass` f64[layers, experts] of the
     calibration, None without one; `unit` f64[layers, 2]: what damage of each layer and kind costs the model
-    (units.py), None where that was not measured; `notices` for the person.
+    (units.py), None where that was not measured; `residuals`: what a prompt changes in that, None where
+    it was not learnt; `notices` for the person.
     """
 
     damage: F64
     mass: F64 | None
     unit: F64 | None = None
+    residuals: PromptResiduals | None = None
     notices: tuple[str, ...] = ()
 
 
@@ -72,7 +75,8 @@ def known_damage(source: WeightSource, cache_dir: str, threads: int, progress: P
         damage = _kept_or_measured(source, path, key, moments, threads, progress)
     mass = np.asarray(moments.mass, np.float64) if moments is not None else None
     unit = calibration.unit if calibration is not None else None
-    return Known(np.asarray(damage, np.float64), mass, unit, notices)
+    residuals = calibration.residuals if calibration is not None else None
+    return Known(np.asarray(damage, np.float64), mass, unit, residuals, notices)
 
 
 def _calibration(

@@ -23,6 +23,7 @@ from ebbtide.engine.precision.arms import even_damage
 from ebbtide.engine.precision.byte_planner import BytePlanner
 from ebbtide.engine.precision.costs import U8, Costs
 from ebbtide.engine.precision.hull import F64
+from ebbtide.engine.precision.prompt_residual import PromptResiduals
 from ebbtide.engine.precision.routing_mass import RoutingMass, block_weights
 from ebbtide.kernels.ops import BlockTable
 
@@ -42,7 +43,8 @@ class PagedArm:
     """A `LayerObserver` for the arm's own passes, of at most `EVERY_TOKENS` tokens that end at its multiples.
 
     damage f64[layers, 2, experts, WIDTHS] and mass f64[layers, experts] as calibration has them (None: then
-    all experts of a layer are alike at first); unit f64[layers, 2]: see units.py. Raises UsageError for an
+    all experts of a layer are alike at first); unit f64[layers, 2]: see units.py;
+    residuals: see prompt_residual.py. Raises UsageError for an
     average of `bits` that cannot be had.
     """
 
@@ -56,15 +58,17 @@ class PagedArm:
         damage: F64,
         mass: F64 | None,
         unit: F64 | None = None,
+        residuals: PromptResiduals | None = None,
         without: Signal = "",
     ) -> None:
         self._costs, self._target_bytes = costs, costs.target_bytes(bits)
         self._follows = without not in ("routing", "movement")
         self._prior, self._unit = mass, unit
+        self._residuals = None if without == "residual" else residuals
         if without == "routing" and mass is not None:
             self._prior = np.repeat(mass.mean(axis=1, keepdims=True), costs.experts, axis=1)
         if without == "sensitivity":
-            damage, self._unit = even_damage(costs), None
+            damage, self._unit, self._residuals = even_damage(costs), None, None
         self._planner = BytePlanner(damage, costs)
         self.observer: LayerObserver | None = self
         self.begin()
@@ -87,11 +91,15 @@ class PagedArm:
             self.widths = self._planner.widths(self._weights(), self._target_bytes, self.widths)
 
     def _weights(self) -> F64:
-        return block_weights(self._mass.mass(), unit=self._unit)
+        mass = self._mass.mass()
+        residual = self._residuals.of(mass) if self._residuals is not None and self._follows else None
+        return block_weights(mass, residual, self._unit)
 
     def routed(self, layer: int, at: LayerPass) -> None:
         """See `LayerObserver.routed`."""
         self._mass.note(layer, at.rows.chosen, at.rows.gates)
 
-    def computed(self, layer: int, at: LayerPass, gate_up: BlockTable, resident: U8) -> None:
+    def computed(
+        self, layer: int, at: LayerPass, gate_up: BlockTable, down: BlockTable, resident: U8
+    ) -> None:
         """See `LayerObserver.computed`."""

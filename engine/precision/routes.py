@@ -34,7 +34,9 @@ class Routes:
             self.tokens += len(at.rows.chosen)
         self.routing.note(layer, at.rows.chosen, at.rows.gates)
 
-    def computed(self, layer: int, at: LayerPass, gate_up: BlockTable, resident: U8) -> None:
+    def computed(
+        self, layer: int, at: LayerPass, gate_up: BlockTable, down: BlockTable, resident: U8
+    ) -> None:
         """See `LayerObserver.computed`: what was chosen is all that is wanted."""
 
     def token(self, chosen: I32, gates: F32) -> None:

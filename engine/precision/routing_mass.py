@@ -18,6 +18,8 @@ from ebbtide.engine.precision.hull import F64, U8
 I32 = NDArray[np.int32]
 F32 = NDArray[np.float32]
 
+PRIOR_TOKENS = 256.0
+
 
 class RoutingMass:
     """Squared gate weights per token of every expert, of which a token's part halves in `half_life_tokens`.
@@ -36,7 +38,7 @@ class RoutingMass:
         half_life_tokens: float,
         *,
         prior: F64 | None = None,
-        prior_tokens: float = 256.0,
+        prior_tokens: float = PRIOR_TOKENS,
     ) -> None:
         if half_life_tokens <= 0 or prior_tokens <= 0:
             raise ValueError("half lives and pseudo-counts must be above 0 tokens")
@@ -88,6 +90,13 @@ class RoutingMass:
         """
         self._is_hot = hot_experts(self.mass(), hot_share, were_hot=self._is_hot)
         return raised(base, self._is_hot, extra, most)
+
+
+def blended(mass: F64, tokens: float, prior: F64) -> F64:
+    """What `RoutingMass` says after so many tokens with that mass a token, but for their decay:
+    f64[..., layers, experts].
+    """
+    return (mass * tokens + prior * PRIOR_TOKENS) / (tokens + PRIOR_TOKENS)
 
 
 def block_weights(mass: F64, residual: F64 | None = None, unit: F64 | None = None) -> F64:

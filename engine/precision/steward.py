@@ -61,7 +61,7 @@ class Steward:
         self._cost = _costs(table)
         self._blocks = np.arange(len(self._cost))
         self._damage = known.damage.reshape(-1, MAX_PLANES + 1)
-        self._unit = known.unit
+        self._unit, self._residuals = known.unit, known.residuals
         self._were_hot: Flags | None = None
         self._planner = WidthPlanner(self._cost, self._damage, self._base.ravel(), self._most.ravel())
         self.whole_pages = self._planner.whole_pages
@@ -69,7 +69,8 @@ class Steward:
 
     def plan(self, question: Question) -> Proposal:
         """The best widths that the question allows."""
-        weights = block_weights(question.mass, unit=self._unit)
+        residual = self._residuals.of(question.mass) if self._residuals is not None else None
+        weights = block_weights(question.mass, residual, self._unit)
         self._planner.reweigh(weights)
         self._were_hot = hot_experts(question.mass, HOT_SHARE, were_hot=self._were_hot)
         floors = raised(self._base, self._were_hot, HOT_PLANES, self._most)

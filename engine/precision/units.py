@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ebbtide.engine.against_full import ROWS, divergence, predictions, rows_of
 from ebbtide.engine.at_widths import U8, committed_for_now, every_plane, table_of, use_widths
 from ebbtide.engine.precision.hull import F64
+from ebbtide.engine.precision.prompt_errors import lower_widths
 from ebbtide.engine.runtime import Progress, Runtime
 
 F32 = NDArray[np.float32]
@@ -27,8 +28,6 @@ EVERY = 4
 """Predictions of one position in so many are compared: the scores of all words take most of the time."""
 MOST_LAYERS = 32
 """Of a deeper model so many are measured, spread evenly; those between take their neighbours' means."""
-SHARE = 0.6
-"""Of its planes that a block is measured with: 5 of 8, where plans have most of them."""
 
 
 def measure_units(
@@ -47,8 +46,8 @@ def measure_units(
     """
     texts = _spread(passages)
     full = every_plane(table_of(runtime))
-    probe = _probe(full)
-    predicted = _predicted(damage, mass, probe)
+    probe = lower_widths(full)
+    predicted = predicted_damage(damage, mass, probe)
     measured = np.full(predicted.shape, np.nan)
     places = [(layer, kind) for layer in _layers(len(full)) for kind in (0, 1)]
     with committed_for_now(runtime):
@@ -92,14 +91,7 @@ def _layers(layers: int) -> list[int]:
     return [int(layer) for layer in found]
 
 
-def _probe(full: U8) -> U8:
-    """Widths u8[layers, 2, experts] to measure at, below all planes where there are two."""
-    lower = np.minimum(np.ceil(SHARE * full), full - 1.0)
-    widths: U8 = np.maximum(lower, 1).astype(np.uint8)
-    return widths
-
-
-def _predicted(damage: F32, mass: F64, widths: U8) -> F64:
+def predicted_damage(damage: F32, mass: F64, widths: U8) -> F64:
     """f64[layers, 2]: mass times damage at these widths, all experts of a layer together."""
     at = np.take_along_axis(damage, widths.astype(np.int64)[..., None], axis=3)[..., 0]
     total: F64 = (at.astype(np.float64) * mass[:, None]).sum(axis=2)

@@ -1,5 +1,6 @@
 """The kept file: whole or not at all, of one model, and never silently damaged."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from ebbtide.engine.precision.calibration_file import (
     with_samples,
 )
 from ebbtide.engine.precision.moments import Moments, Sums
+from ebbtide.engine.precision.prompt_residual import PromptResiduals
+from ebbtide.engine.precision.ridge import RidgeHeads
 from ebbtide.engine.weights.gguf_source import GgufSource
 from ebbtide.engine.weights.pack_source import open_pack
 from ebbtide.engine.weights.pack_write import write_pack
@@ -51,18 +54,25 @@ def same(one: Calibration, other: Calibration) -> bool:
     moments = all(np.array_equal(getattr(one.moments, name), getattr(other.moments, name)) for name in names)
     damage = one.damage is other.damage or np.array_equal(one.damage, other.damage)  # type: ignore[arg-type]
     damage = damage and (one.unit is other.unit or np.array_equal(one.unit, other.unit))  # type: ignore[arg-type]
-    heads = one.heads.keys() == other.heads.keys() and all(
-        np.array_equal(one.heads[name], other.heads[name]) for name in one.heads
+    arrays = [{} if each.residuals is None else each.residuals.to_arrays() for each in (one, other)]
+    residuals = arrays[0].keys() == arrays[1].keys() and all(
+        np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0]
     )
-    return moments and damage and heads and (one.model, one.origin) == (other.model, other.origin)
+    return moments and damage and residuals and (one.model, one.origin) == (other.model, other.origin)
 
 
-@pytest.mark.parametrize("heads", [{}, {"weights.0": np.eye(3), "r2": np.array([0.5, -1.0])}])
+def residuals(spec: ModelSpec) -> PromptResiduals:
+    rng = np.random.default_rng(5)
+    heads = RidgeHeads.fit(rng.normal(size=(20, 2)), rng.normal(size=(20, spec.layers)))
+    experts = spec.layers * spec.experts
+    return PromptResiduals(rng.uniform(size=experts), rng.normal(size=(2, experts)), heads)
+
+
+@pytest.mark.parametrize("learnt", [True, False])
 @pytest.mark.parametrize("damage", ["kept", None])
-def test_what_is_saved_is_loaded(
-    heads: dict[str, Any], damage: str | None, spec: ModelSpec, tmp_path: Path
-) -> None:
-    fields: dict[str, Any] = {"heads": heads, "origin": "imatrix"} | ({} if damage else {"damage": None})
+def test_what_is_saved_is_loaded(learnt: bool, damage: str | None, spec: ModelSpec, tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"residuals": residuals(spec) if learnt else None, "origin": "imatrix"}
+    fields |= {} if damage else {"damage": None}
     fields |= {"unit": np.full((spec.layers, 2), 0.5)} if damage else {}
     saved, path = calibration(spec, **fields), tmp_path / "deep" / "file.npz"
     saved.save(path)
@@ -120,7 +130,11 @@ def test_what_is_missing_or_of_another_shape(spec: ModelSpec, tmp_path: Path) ->
     calibration(spec, unit=np.ones(spec.layers)).save(path)
     with pytest.raises(ModelError, match="its unit"):
         Calibration.load(path, KEY, spec)
-    Part(KEY, "00", 3, Sums(spec)).save(other)
+    short = replace(residuals(spec), usual=np.ones(3))
+    calibration(spec, residuals=short).save(path)
+    with pytest.raises(ModelError, match="prompt residuals of another model"):
+        Calibration.load(path, KEY, spec)
+    Part(KEY, "00", 0, Sums(spec), [], []).save(other)
     with pytest.raises(ModelError, match="damaged"):
         Calibration.load(other, KEY, spec)
 
@@ -142,14 +156,14 @@ def test_a_disk_that_is_full_leaves_the_old_file(
 
 
 def test_samples_of_chats_are_added_to_what_is_kept(spec: ModelSpec) -> None:
-    kept, sums = calibration(spec, heads={"weights": np.eye(2)}), Sums(spec, hidden=False)
+    kept, sums = calibration(spec, residuals=residuals(spec)), Sums(spec, hidden=False)
     sums.gate_up += 3
     sums.mass += 1
     sums.tokens = 100
     first = with_samples(None, KEY, sums.moments())
     assert first.origin == "chats" and not first.moments.has_down and first.damage is None
     both = with_samples(kept, KEY, sums.moments())
-    assert both.origin == "text" and both.heads and both.damage is None and both.moments.tokens == 1000
+    assert both.origin == "text" and both.residuals and both.damage is None and both.moments.tokens == 1000
     assert (both.moments.down == kept.moments.down).all()
     assert (np.abs(both.moments.gate_up - 3) < np.abs(kept.moments.gate_up - 3)).all()
 

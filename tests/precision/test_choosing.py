@@ -209,7 +209,7 @@ def test_paged_begins_with_what_calibration_knows(mixtral: Path, tmp_path: Path,
     assert found.follows and not static.follows
     assert (found.widths == static.widths) == (without != "sensitivity")
     assert abs(found.expert_bytes - static.expert_bytes) < 2 * 128 * 128 / 8
-    assert any("no residual heads" in notice for notice in found.notices) == (without == "residual")
+    assert any("No prompt residuals" in notice for notice in found.notices) == (without == "residual")
 
 
 def test_the_choice_can_be_cancelled(mixtral: Path) -> None:

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ebbtide.engine.memory.provenance import Lane
-from ebbtide.engine.model.forward import Forward, LayerObserver
 from ebbtide.engine.model.layer import U8, LayerPass
 from ebbtide.engine.precision.gathering import Gatherer, InputGatherer, SampledMoments, routed_rows
 from ebbtide.engine.precision.moments import Sums
 from ebbtide.engine.runtime import Runtime
 from ebbtide.kernels.ops import BlockTable
 from tests.helpers.in_process import load
+from tests.helpers.passes import rows_of
 from tests.helpers.tiny_models import write_tiny
 
 
@@ -25,18 +24,6 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     runtime = Runtime.load(load(path, budget="25%"), lambda *_: None)
     yield runtime
     runtime.close()
-
-
-def rows_of(runtime: Runtime, ids: list[int], observer: LayerObserver | None) -> NDArray[np.float32]:
-    forward = runtime.forward
-    assert isinstance(forward, Forward)
-    sequence = runtime.pool.new_sequence()
-    try:
-        runtime.pool.extend(sequence, len(ids), runtime.fast.provenance(Lane.PREFILL))
-        view = runtime.kv_view(sequence)
-        return forward.hidden(np.array(ids, np.int32), 0, view, lambda: False, observer=observer).copy()
-    finally:
-        runtime.pool.release(sequence)
 
 
 class Recorder:
@@ -54,7 +41,9 @@ class Recorder:
         self.gates.append(at.rows.gates.copy())
         self.groups.append([])
 
-    def computed(self, layer: int, at: LayerPass, gate_up: BlockTable, resident: U8) -> None:
+    def computed(
+        self, layer: int, at: LayerPass, gate_up: BlockTable, down: BlockTable, resident: U8
+    ) -> None:
         self.groups[layer] += [int(expert) for expert in np.flatnonzero(resident)]
 
 

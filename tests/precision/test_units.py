@@ -10,6 +10,7 @@ from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.precision import units
 from ebbtide.engine.precision.damage import all_damage
+from ebbtide.engine.precision.prompt_errors import lower_widths
 from ebbtide.engine.precision.units import measure_units, units_of
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import TEXT, load
@@ -69,7 +70,7 @@ def test_a_deep_model_is_sampled(layers: int) -> None:
 
 def test_blocks_are_measured_below_all_their_planes() -> None:
     full = np.array([[[8, 6, 5, 4, 3, 2, 1]]], np.uint8)
-    assert units._probe(full).tolist() == [[[5, 4, 3, 3, 2, 1, 1]]]
+    assert lower_widths(full).tolist() == [[[5, 4, 3, 3, 2, 1, 1]]]
 
 
 def test_a_factor_in_the_damage_comes_back(model: Path) -> None:
