@@ -1,4 +1,4 @@
-"""Beside the map: how many experts have which width, and all about the chosen one."""
+"""Beside the map: how many blocks have which width, and all about the chosen expert."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,9 @@ from ebbtide.engine.sizes import in_unit, unit_for
 
 
 class Histogram(Canvas):
-    """Experts by width: sign, bits, count, bytes and a bar."""
+    """Blocks by width: sign, bits, count, bytes and a bar. The mean is over all experts, present or
+    not, as in the event log.
+    """
 
     def __init__(self, feed: PanelFeed) -> None:
         super().__init__()
@@ -28,22 +30,16 @@ class Histogram(Canvas):
         classes = width_classes(residency)
         resident = [entry for entry in classes if entry.width]
         unit_bytes, unit, digits = unit_for(sum(entry.nbytes for entry in resident))
-        most = max((entry.experts for entry in classes), default=1)
-        rows = [text(f"  bits experts {unit:>6}", LABEL)]
+        most = max((entry.blocks for entry in classes), default=1)
+        rows = [text(f"  bits  blocks {unit:>6}  mean {residency.average_bits:.2f}", LABEL)]
         for entry in classes[: max(height - 1, 0)]:
             ink = ink_of(entry.width)
             bits = str(entry.width) if entry.width else "-"
             figure = in_unit(entry.nbytes, unit_bytes, digits) if entry.width else "absent"
-            words = text(f" {bits:>4} {entry.experts:>7,} {figure:>6} ", NONE)
+            words = text(f" {bits:>4} {entry.blocks:>7,} {figure:>6} ", NONE)
             room = max(width - len(words) - 1, 0)
-            bar = fill(ink, "▇" if entry.width else "·", max(1, round(entry.experts / most * room)))
+            bar = fill(ink, "▇" if entry.width else "·", max(1, round(entry.blocks / most * room)))
             rows.append([*text(BARS[min(entry.width, 8)], ink), *words, *bar[:room]])
-        count = sum(entry.experts for entry in resident)
-        if count and len(rows) < height:
-            # Over the bytes of both blocks, as the event log says it; rows go by the narrower block.
-            mean = residency.average_bits
-            mean = mean or sum(entry.width * entry.experts for entry in resident) / count
-            rows.append(text(f"mean {mean:.2f} bits, {count:,} in memory", LABEL))
         return rows
 
 

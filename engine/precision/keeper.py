@@ -23,18 +23,18 @@ from contextlib import suppress
 import numpy as np
 
 from ebbtide.engine import decisions
-from ebbtide.engine.errors import EbbtideError, FitError, UsageError
+from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.memory.arena import Tenant
 from ebbtide.engine.memory.change import ChangeState
 from ebbtide.engine.memory.fast_memory import FastMemory
 from ebbtide.engine.messages import Bound, Decision
 from ebbtide.engine.precision.bounds import Bounds
+from ebbtide.engine.precision.bounds_by_hand import bounded, check_room
 from ebbtide.engine.precision.costs import Costs
 from ebbtide.engine.precision.hull import U8
 from ebbtide.engine.precision.planning import Planning
 from ebbtide.engine.precision.routes import Routes
 from ebbtide.engine.precision.steward import Proposal, Question, Steward
-from ebbtide.engine.sizes import format_bytes, mib_typed
 
 NEAR_TOKENS = 16
 """KV that so many tokens will need counts as taken: there is time to lower before it is asked for."""
@@ -122,11 +122,10 @@ class WidthKeeper:
     def bound(self, command: Bound) -> Decision:
         """Take a person's bound; a plan that was asked for without it is dropped.
 
-        Raises UsageError for an expert, or planes, that are not there, and FitError where the budget does not
-        hold all experts at their lowest widths any more.
+        Raises what `bounded` and `check_room` raise; then nothing is changed.
         """
-        new = self._bounded(command)
-        self._check_room(new)
+        new = bounded(self.bounds, command, self._steward, self._table.committed)
+        check_room(new, self.bounds, self._steward, self._fast.ledger.plan)
         self.bounds, self._owes_bounds, self._target = new, True, -1
         self.wake()
         least = int(new.least[command.layer, :, command.expert].min())
@@ -174,40 +173,6 @@ class WidthKeeper:
             if (change := self._pager.change) is not None:
                 change.cancel()
         self._tell_error(error)
-
-    # --- bounds by hand ------------------------------------------------------------------------------------
-
-    def _bounded(self, command: Bound) -> Bounds:
-        layers, _, experts = self.bounds.least.shape
-        layer, expert = command.layer, command.expert
-        if not (0 <= layer < layers and 0 <= expert < experts):
-            raise UsageError(f"There is no expert {expert} in layer {layer}.", hint="Choose another.")
-        planes = self._steward.most[layer, :, expert]
-        if not 0 <= command.least <= planes.max():
-            raise UsageError(
-                f"L{layer:02} expert {expert} has {planes.max()} bits, and cannot keep {command.least}.",
-                hint=f"Bound it to 1 to {planes.max()} bits.",
-            )
-        if command.held:
-            now = self._table.committed[layer, :, expert]
-            return self.bounds.changed(layer, expert, now, now)
-        return self.bounds.changed(layer, expert, np.minimum(planes, command.least), planes)
-
-    def _check_room(self, new: Bounds) -> None:
-        """Bounds do not end that all experts fit beside the least KV. Where they do not anyway, some are read
-        when they are needed, and bounds change how many.
-        """
-        plan, pages = self._fast.ledger.plan, self._steward.least_pages(new)
-        share = plan.total_pages - plan.kv_floor_pages
-        if pages <= share or self._steward.least_pages(self.bounds) > share:
-            return
-        needed, there = (format_bytes(count * plan.page_bytes) for count in (pages, share))
-        smallest = plan.budget_bytes + (pages - share) * plan.page_bytes
-        raise FitError(
-            f"With this bound all experts take {needed} at their lowest widths, and the budget has {there} "
-            "for them.",
-            hint=f"Free other bounds, or give --budget {mib_typed(smallest)} or more.",
-        )
 
     # --- deciding -----------------------------------------------------------------------------------------
 

@@ -57,6 +57,7 @@ class Steward:
     def __init__(self, table: WeightPageTable, known: Known, quality: Quality) -> None:
         self._shape = table.committed.shape
         self._most = np.broadcast_to(table.most, self._shape).astype(np.uint8)
+        self._quality = quality.name
         self._base = measured_floors(known.damage, self._most, quality.tolerated)
         self._cost = _costs(table)
         self._blocks = np.arange(len(self._cost))
@@ -88,6 +89,13 @@ class Steward:
     def most(self) -> U8:
         """Planes of all blocks, u8[layers, 2, experts]; a copy."""
         return self._most.copy()
+
+    def why_whole(self, layer: int, expert: int) -> str:
+        """Why an expert never has fewer than all its planes; empty where it may."""
+        most, least = self._most[layer, :, expert], self._base[layer, :, expert]
+        if (least < most).any():
+            return ""
+        return f"Fewer than its {most.max()} bits would lose more than --quality {self._quality} allows"
 
     def least_pages(self, bounds: Bounds) -> int:
         """What all experts take at the lowest widths that quality and bounds allow; nobody is hot."""

@@ -176,3 +176,12 @@ def test_the_map_is_live_while_widths_rise_at_rest(model: Path, monkeypatch: pyt
     averages = [picture.average_bits for picture in pictures]
     rising = [picture for picture in pictures if sum(picture.widths) and picture.average_bits < max(averages)]
     assert len({picture.block_widths for picture in rising}) > 1, "planes arrive one batch after another"
+
+
+def test_an_expert_that_never_gets_narrower_needs_no_bound(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "tiny.gguf", "mixtral", quant="Q4_0", **SIZES)
+    wishes: list[Callable[[], m.Command]] = [lambda: bound(least=2), lambda: bound(held=True), bound]
+    seen = after_load(Watched(loaded(path, "high")), *wishes)
+    words = "Fewer than its 4 bits would lose more than --quality high allows"
+    assert [words in refused.sentence for refused in seen.told("refused")] == [True, True]
+    assert len(seen.told("bound")) == 1, "to end one is no wish for one"
