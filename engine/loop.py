@@ -14,7 +14,7 @@ from ebbtide.engine.device.card_memory import CardMemory
 from ebbtide.engine.device.faults import card_fault
 from ebbtide.engine.errors import ContextError, EbbtideError, UsageError
 from ebbtide.engine.hands import bound_by_hand, by_hand
-from ebbtide.engine.idle import Interrupted, Warming
+from ebbtide.engine.idle import Filled, Interrupted, Warming
 from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.residency import residency
 from ebbtide.engine.runtime import Runtime
@@ -72,6 +72,8 @@ class Engine:
         self._answer: Answerer | None = None
         self._arrived: deque[m.Command | None] = deque()
         self._warming: Warming | None = None
+        self._filled: Filled | None = None
+        """By the last warming that went to its end."""
         self._trades: Trades | None = None
         self._widths: WidthKeeper | None = None
         """Of a model whose widths may change."""
@@ -201,7 +203,7 @@ class Engine:
             if self._runtime is not None:
                 self._watcher.look(partial(residency, self._runtime, self._bounds))
             if not self._widths.has_work:
-                self._warm_again()
+                self._fill_again()
         else:
             self._warm()
 
@@ -211,10 +213,11 @@ class Engine:
             self._widths.look(*answer.next_tokens)
         answer.step()
 
-    def _warm_again(self) -> None:
-        """Widths have changed, or what took memory has gone: experts that are not there may fit."""
+    def _fill_again(self) -> None:
+        """Widths are what they should be now: experts that are not there may fit."""
         assert self._runtime is not None
-        self._warming = Warming(self._runtime, self._emit)
+        if self._warming is None and self._filled is not None and self._filled.may_take_more(self._runtime):
+            self._warming = Warming(self._runtime, self._emit)
 
     def _close_widths(self) -> None:
         if self._widths is not None:
@@ -276,7 +279,7 @@ class Engine:
 
         self._warming.work(look)
         if self._warming.over:
-            self._warming = None
+            self._warming, self._filled = None, Filled.of(self._runtime)
             self._tell_memory()
 
     def _tell_memory(self) -> None:

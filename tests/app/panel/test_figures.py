@@ -1,7 +1,6 @@
 """Figures of the panel: speed over the last minute, bytes that reconcile, counts of widths."""
 
 import pytest
-from msgspec import structs
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -129,7 +128,7 @@ def test_what_the_system_does_not_say_is_no_number() -> None:
 
 
 def test_widths_are_counted_by_blocks() -> None:
-    """An expert's two blocks may differ; those of an absent one are absent, whatever they will be read with."""
+    """An expert's two blocks may differ; an absent one has none, whatever it will be read with."""
     picture = structs.replace(
         residency(2, 4, lambda layer, expert: [8, 4, 4, 0][expert]),
         block_widths=bytes([8, 4, 5, 8, 8, 6, 4, 5]) + bytes([8, 4, 5, 8, 8, 6, 4, 3]),
