@@ -74,7 +74,8 @@ class MemoryScreen(Inked, Screen[None]):
     ) -> None:
         super().__init__()
         self._feed, self._period_s, self._send, self._way_out = feed, period_s, send, way_out
-        self._map, self._log = ExpertMap(feed), EventLog(feed)
+        self._map = ExpertMap(feed)
+        self._log = EventLog(feed, lambda: self._map.place if self._send is not None else None)
         self._uses = UsesMap(feed, self._map)
         self._map.place = Place(0, 0)
         self._pace = Pace(feed, self._map)
