@@ -162,7 +162,7 @@ def bounded(layer: int, expert: int, least: int, *, held: bool) -> Decision:
         sentence = f"{name} keeps at least {least} bits, by hand"
     else:
         sentence = f"{name} has no bound any more: its width follows memory again"
-    return decision("bound", sentence, layer=layer, expert=expert, least=least, held=held)
+    return decision("bound", sentence, layer=layer, expert=expert, least=least, held=int(held))
 
 
 def refused(reason: str, hint: str) -> Decision:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -55,6 +56,7 @@ def growing(request_id: int = 1, **fields: Any) -> m.Generate:
 
 class Watched(Script):
     """An engine whose memory is checked at every event of an answer; each answer is followed by `turns`.
+    Every event passes a pipe unchanged.
 
     `widths` are those that were committed at these events. `idle` may give a command while nothing is asked.
     """
@@ -97,6 +99,7 @@ class Watched(Script):
 
     def _see(self, event: m.Event) -> None:
         self.events.append(event)
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=m.Event) == event
         if isinstance(event, m.Token | m.Snapshot | m.Ledger | m.Loaded):
             self.runtime.fast.check_integrity()
             self.runtime.check_ledger()
