@@ -153,16 +153,17 @@ def by_hand(kind: str, done: str, layer: int, expert: int) -> Decision:
     return decision(kind, f"L{layer:02} expert {expert} {done} by hand", layer=layer, expert=expert)
 
 
-def bounded(layer: int, expert: int, least: int, *, held: bool) -> Decision:
-    """A person's bound; `least` planes in the narrower block, 0 = none any more."""
+def bounded(layer: int, expert: int, least: tuple[int, int], *, held: bool) -> Decision:
+    """A person's bound; `least` planes of gate+up and of down, 0 = none any more."""
     name = f"L{layer:02} expert {expert}"
+    bits = str(least[0]) if least[0] == least[1] else f"{least[0]}+{least[1]}"
     if held:
-        sentence = f"{name} is held at the width that it has, {least} bits, by hand"
-    elif least:
-        sentence = f"{name} keeps at least {least} bits, by hand"
+        sentence = f"{name} held at {bits} bits by hand"
+    elif any(least):
+        sentence = f"{name} keeps at least {bits} bits by hand"
     else:
-        sentence = f"{name} has no bound any more: its width follows memory again"
-    return decision("bound", sentence, layer=layer, expert=expert, least=least, held=int(held))
+        sentence = f"{name} has no bound any more"
+    return decision("bound", sentence, layer=layer, expert=expert, least=min(least), held=int(held))
 
 
 def refused(reason: str, hint: str) -> Decision:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.engine import decisions
 from ebbtide.engine.errors import EbbtideError, UsageError
-from ebbtide.engine.messages import Bound, Decision, Evict, Load, Pin
+from ebbtide.engine.messages import Bound, Decision, Evict, Pin
 from ebbtide.engine.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -39,17 +39,3 @@ def bound_by_hand(runtime: Runtime | None, widths: "WidthKeeper | None", command
         return widths.bound(command)
     except EbbtideError as error:
         return decisions.refused(str(error), error.hint)
-
-
-def ended_by(command: Load, runtime: Runtime, widths: "WidthKeeper | None") -> str:
-    """What a load of the same model takes away of what a person set; empty = nothing."""
-    if command.path != runtime.path or runtime.pager is None:
-        return ""
-    pins = int(runtime.pager.pins().sum())
-    bounds = widths.bounds.count if widths is not None else 0
-    parts = [decisions.count_of(count, noun) for count, noun in ((pins, "pin"), (bounds, "bound")) if count]
-    if not parts:
-        return ""
-    said = f"{' and '.join(parts)}, set by hand, ended when the model was loaded again."
-    is_vain = bounds and command.quality == "exact"
-    return f"{said} With --quality exact every expert has all its bits." if is_vain else said

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from ebbtide.engine import decisions
 from ebbtide.engine import messages as m
 from ebbtide.engine.answer import Answerer
 from ebbtide.engine.counting import Counter
 from ebbtide.engine.device.card_memory import CardMemory
 from ebbtide.engine.device.faults import card_fault
 from ebbtide.engine.errors import ContextError, EbbtideError, UsageError
-from ebbtide.engine.hands import bound_by_hand, by_hand, ended_by
+from ebbtide.engine.hands import bound_by_hand, by_hand
 from ebbtide.engine.idle import Filled, Interrupted, Warming
 from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.residency import residency
@@ -141,9 +140,7 @@ class Engine:
         )
 
     def _load(self, command: m.Load) -> None:
-        ended = ""
         if self._runtime is not None:
-            ended = ended_by(command, self._runtime, self._widths)
             self._close_widths()
             self._runtime.close()
             self._runtime = self._warming = self._trades = self._widths = self._counter.tokenizer = None
@@ -161,12 +158,8 @@ class Engine:
         self._counter.tokenizer = self._runtime.tokenizer
         self._warming = Warming(self._runtime, self._emit) if self._runtime.pager is not None else None
         self._trades = Trades(self._runtime, self._emit)
-        if ended:
-            self._runtime.notices = (*self._runtime.notices, ended)
         self._emit(self._runtime.loaded())
         self._emit(self._runtime.budget_decision(command.budget))
-        if ended:
-            self._emit(decisions.decision("bound", ended))
         if self._widths is not None:
             self._widths.begun()
 

@@ -52,8 +52,6 @@ class Runtime:
     """Made by `load`; used by the step thread alone. `logits` f32[LOGIT_ROWS, vocabulary] is scratch."""
 
     name: str
-    path: str
-    """As the `Load` gave it."""
     spec: ModelSpec
     plan: MemoryPlan
     room: Room
@@ -336,7 +334,6 @@ def _build(
     forward = room.forward(spec, weights, fast.pager, kv, plan.ctx, model.chunk_tokens)
     return Runtime(
         name=spec.name or Path(command.path).stem,
-        path=command.path,
         spec=spec,
         plan=plan,
         room=room,

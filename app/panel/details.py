@@ -102,6 +102,6 @@ def _wishes(known: ExpertFacts) -> str:
 def _width_keys(residency: Residency, known: ExpertFacts) -> Row:
     """Keys for its width; faint where widths do not change."""
     ink = LABEL if residency.bounds else FAINT
-    least = "[b] free" if known.least else "[b] at least"
+    least = "[b] free" if known.least and not known.held else "[b] at least"
     hold = "[w] free" if known.held else "[w] hold width"
     return text(f"  {least}   {hold}", ink)

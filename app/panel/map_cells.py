@@ -11,8 +11,8 @@ ABSENT: Ink = "absent"
 PINNED: Ink = "pinned"
 USES: Ink = "uses"
 
-BARS = "·▁▂▃▄▄▅▆▇"
-"""By width; nothing is taller than 7/8, so that rows stay apart."""
+BARS = "·▁▁▂▃▄▅▆▇"
+"""By width; nothing is taller than 7/8, so that rows stay apart. 1 and 2, which are rare, look alike."""
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of a braille cell: four rows of two."""
 

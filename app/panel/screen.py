@@ -196,14 +196,14 @@ class MemoryScreen(Inked, Screen[None]):
             self._tell(Evict(*self._map.place))
 
     def action_bound(self, held: bool) -> None:
-        """At least as wide as it is, or (`held`) just so; the same key ends it. The engine knows whether
-        widths change at all.
+        """At least as wide as it is, or (`held`) just so; the same key ends it, the other one changes it. The
+        engine knows whether widths change at all.
         """
         residency, place = self._feed.residency, self._map.place
         if not self._can_act or residency is None or place is None:
             return
         known = facts(residency, place)
-        if known.held if held else known.least:
+        if known.least and known.held == held:
             self._tell(Bound(place.layer, place.expert))
         else:
             self._tell(Bound(place.layer, place.expert, least=0 if held else min(known.blocks), held=held))

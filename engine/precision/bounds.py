@@ -23,11 +23,6 @@ class Bounds(NamedTuple):
         """No bound, for blocks of so many planes."""
         return cls(np.zeros_like(most), most.copy())
 
-    @property
-    def count(self) -> int:
-        """Experts that have a bound."""
-        return int((self.least > 0).any(axis=1).sum())
-
     def changed(self, layer: int, expert: int, least: U8, most: U8) -> "Bounds":
         """The same with other bounds u8[2] of one expert."""
         new = Bounds(self.least.copy(), self.most.copy())

@@ -128,8 +128,8 @@ class WidthKeeper:
         check_room(new, self.bounds, self._steward, self._fast.ledger.plan)
         self.bounds, self._owes_bounds, self._target = new, True, -1
         self.wake()
-        least = int(new.least[command.layer, :, command.expert].min())
-        return decisions.bounded(command.layer, command.expert, least, held=command.held)
+        gate_up, down = new.least[command.layer, :, command.expert].tolist()
+        return decisions.bounded(command.layer, command.expert, (gate_up, down), held=command.held)
 
     @property
     def has_work(self) -> bool:

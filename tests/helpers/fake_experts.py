@@ -58,7 +58,8 @@ class FakeExperts:
                 return decisions.refused("Widths do not change.", "Choose a /quality.")
             case Bound():
                 self._bounds[place] = wish
-                return decisions.bounded(*place, 8 if wish.held else wish.least, held=wish.held)
+                least = 8 if wish.held else wish.least
+                return decisions.bounded(*place, (least, least), held=wish.held)
 
     def residency(self) -> Residency:
         places = [(layer, expert) for layer in range(LAYERS) for expert in range(EXPERTS)]

@@ -18,8 +18,8 @@ PLACE = (1, 2)
         (decisions.by_hand("pin", "pinned", *PLACE), "[p] undoes it"),
         (decisions.by_hand("pin", "unpinned", *PLACE), "[p] undoes it"),
         (decisions.by_hand("evict", "evicted", *PLACE), "[p] reads it again and pins it"),
-        (decisions.bounded(*PLACE, 6, held=False), "[b] undoes it"),
-        (decisions.bounded(*PLACE, 6, held=True), "[w] undoes it"),
+        (decisions.bounded(*PLACE, (6, 5), held=False), "[b] undoes it"),
+        (decisions.bounded(*PLACE, (6, 5), held=True), "[w] undoes it"),
     ],
 )
 async def test_the_way_back_is_told_while_the_expert_is_chosen(
@@ -38,7 +38,9 @@ async def test_the_way_back_is_told_while_the_expert_is_chosen(
         assert "undoes" not in await drawn(pilot), "events as they came"
 
 
-@pytest.mark.parametrize("told", [decisions.bounded(*PLACE, 0, held=False), decisions.refused("No.", "Try.")])
+@pytest.mark.parametrize(
+    "told", [decisions.bounded(*PLACE, (0, 0), held=False), decisions.refused("No.", "Try.")]
+)
 async def test_what_no_key_takes_back_names_none(told: Decision) -> None:
     made = feed()
     made.take(told)

@@ -22,7 +22,7 @@ def widths(*rows: str) -> Callable[[int, int], int]:
 
 def test_bars_are_as_high_as_the_width() -> None:
     picture = Picture(residency(2, 9, widths("012345678", "000000000")), zoom(fit(2, 9, 10, 10), 10))
-    assert drawn(picture.row(0)) == "L00 · ▁ ▂ ▃ ▄ ▄ ▅ ▆ ▇ "
+    assert drawn(picture.row(0)) == "L00 · ▁ ▁ ▂ ▃ ▄ ▅ ▆ ▇ "
     assert drawn(picture.row(1)) == "L01 " + "· " * 9
 
 

@@ -419,11 +419,12 @@ async def test_bounds_of_widths_are_seen_and_the_same_keys_end_them(
         assert "5+6-bit" in text and "· at least 5" in text and "[b] free" in text
         await pilot.press("b", "right")
         text = await drawn(pilot)
-        assert "4-bit" in text and "· held" in text and "[w] free" in text
-        await pilot.press("w", "right", "b")
+        assert "4-bit" in text and "· held" in text and "[b] at least   [w] free" in text
+        await pilot.press("w", "b", "right", "b")
         assert host(pilot).sent == [
             Bound(0, 0, held=True),
             Bound(0, 1),
             Bound(0, 2),
+            Bound(0, 2, least=4),
             Bound(0, 3, least=8),
         ]
