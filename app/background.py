@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ebbtide.app.session import error_of
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
-from ebbtide.engine.messages import Failed, Made, Progress
+from ebbtide.engine.messages import Decision, Failed, Made, Progress
 
 JOB_COMMAND = (sys.executable, "-m", "ebbtide.app.jobs")
 WAKE_S = 1.0
@@ -27,8 +27,10 @@ def run_job(
     log_path: Path | None,
     on_progress: Callable[[str, int, int], None],
     command: Sequence[str] = JOB_COMMAND,
+    on_note: Callable[[str], None] = lambda sentence: None,
 ) -> Path:
-    """Run `ebbtide.app.jobs ARGUMENTS` to its end and return the file it made.
+    """Run `ebbtide.app.jobs ARGUMENTS` to its end and return the file it made; what it has to say meanwhile
+    goes to `on_note`.
 
     Raises what the job raised, or EngineDied if it crashed.
 
@@ -42,6 +44,8 @@ def run_job(
             event = client.next_event(WAKE_S)
             if isinstance(event, Progress):
                 on_progress(event.stage, event.done, event.total)
+            elif isinstance(event, Decision):
+                on_note(event.sentence)
             elif isinstance(event, Made):
                 made = Path(event.path)
             elif isinstance(event, Failed):

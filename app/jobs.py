@@ -1,7 +1,7 @@
 """The background process behind `run_job`: makes the starter or a pack, reports progress as frames.
 
 python -m ebbtide.app.jobs starter FOLDER QUANT [force]
-python -m ebbtide.app.jobs pack MODEL OUT_OR_EMPTY CACHE_FOLDER [resume]
+python -m ebbtide.app.jobs pack MODEL OUT_OR_EMPTY CACHE_FOLDER [resume] [any-precision]
 """
 
 import _thread
@@ -16,10 +16,11 @@ from typing import IO
 
 from ebbtide.engine.errors import EbbtideError, UsageError
 from ebbtide.engine.lifeline import die_with_parent
-from ebbtide.engine.messages import Failed, Made, Progress
+from ebbtide.engine.messages import Decision, Failed, Made, Progress
 from ebbtide.engine.wire import write_message
 
 MIN_INTERVAL_S = 0.05
+RESUME, ANY_PRECISION = "resume", "any-precision"
 
 
 class Reporter:
@@ -35,6 +36,10 @@ class Reporter:
         if stage != self._stage or done >= total or now - self._sent_at >= MIN_INTERVAL_S:
             self._sent_at, self._stage = now, stage
             write_message(self._stream, Progress(stage, done, total))
+
+    def decision(self, sentence: str) -> None:
+        """Something to tell the person at once."""
+        write_message(self._stream, Decision(time.time(), "pack", sentence))
 
     def made(self, path: Path) -> None:
         write_message(self._stream, Made(str(path)))
@@ -54,12 +59,13 @@ def make_starter(reporter: Reporter, folder: str, quant: str, force: str = "") -
     return ensure_starter(Path(folder), quant, force=force == "force", progress=reporter.progress)
 
 
-def make_pack(reporter: Reporter, model: str, out: str, cache: str, resume: str = "") -> Path:
+def make_pack(reporter: Reporter, model: str, out: str, cache: str, *flags: str) -> Path:
     from ebbtide.engine.gguf import open_gguf
     from ebbtide.engine.model.open import FLOOR_PLANES, page_size_for
+    from ebbtide.engine.precision.book_moments import book_wish
     from ebbtide.engine.weights.gguf_source import GgufSource
     from ebbtide.engine.weights.pack_index import pack_path_for
-    from ebbtide.engine.weights.pack_source import is_pack
+    from ebbtide.engine.weights.pack_source import is_pack, open_pack
     from ebbtide.engine.weights.pack_write import write_pack
 
     path = Path(model)
@@ -70,17 +76,27 @@ def make_pack(reporter: Reporter, model: str, out: str, cache: str, resume: str 
     try:
         if not source.spec.experts:
             raise UsageError(f"{path.name} has no experts to page", hint="A dense model needs no pack.")
-        page_bytes = page_size_for(source).page_bytes
+        books, sentences = book_wish(source, Path(cache)) if ANY_PRECISION in flags else (None, ())
+        page_bytes = page_size_for(source, books).page_bytes
     finally:
         source.close()
-    return write_pack(
+    for sentence in sentences:
+        reporter.decision(sentence)
+    pack = write_pack(
         path,
-        Path(out) if out else pack_path_for(path, Path(cache)),
+        Path(out) if out else pack_path_for(path, Path(cache), books=books is not None),
         page_bytes=page_bytes,
         floor_planes=FLOOR_PLANES,
+        books=books,
         progress=lambda done, total: reporter.progress("packing", done, total),
-        resume=resume == "resume",
+        resume=RESUME in flags,
     )
+    if books is not None:
+        made = open_pack(pack)
+        made.close()
+        for sentence in made.notices:
+            reporter.decision(sentence)
+    return pack
 
 
 JOBS: dict[str, Callable[..., Path]] = {"starter": make_starter, "pack": make_pack}

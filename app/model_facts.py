@@ -32,6 +32,8 @@ class ModelFacts:
     path: str
     architecture: str
     packed: bool
+    any_precision: bool
+    """A pack whose experts have codes of its own, near the weights of the file that it was made from."""
     size_bytes: int
     parameters: int
     expert_parameters: int
@@ -63,13 +65,15 @@ def read_facts(path: Path) -> ModelFacts:
     spec = read_spec(file)
     packed = is_pack(file)
     parts = [] if packed else _matrix_parts(file, spec)
-    weights = _pack_weights(read_index(file)) if packed else _model_weights(file)
+    index = read_index(file) if packed else None
+    weights = _model_weights(file) if index is None else _pack_weights(index)
     expert_bytes = sum(file.tensors[name].nbytes for name in weights.expert_tensors)
     return ModelFacts(
         name=spec.name,
         path=str(path),
         architecture=spec.architecture,
         packed=packed,
+        any_precision=index is not None and index.books is not None,
         size_bytes=file.size_bytes,
         parameters=weights.dense + weights.experts,
         expert_parameters=weights.experts,

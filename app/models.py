@@ -10,6 +10,7 @@ from ebbtide.app.near import nearest
 from ebbtide.app.paths import Paths
 from ebbtide.app.starter import STARTER, bytes_when_made, is_starter, starter_file
 from ebbtide.engine.errors import ModelError, UsageError
+from ebbtide.engine.pack_names import BOOKS_SUFFIX
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
@@ -43,11 +44,16 @@ def resolve(name: str, paths: Paths) -> Path:
 
 
 def find_models(paths: Paths) -> Iterator[FoundModel]:
-    """ebbtide's own models first, then those of other programs."""
+    """ebbtide's own models first, then those of other programs. A pack with any-precision codes counts as a
+    model, for its weights are its own; any other is found by itself where its model is opened.
+    """
     for model in flat_models(paths.starter, source="ebbtide"):
         if is_starter(model.path, paths):
             yield model
     yield from flat_models(paths.models, source="ebbtide")
+    for model in flat_models(paths.packs, source="ebbtide, any-precision codes"):
+        if model.path.name.endswith(BOOKS_SUFFIX):
+            yield model
     yield from find_foreign_models()
 
 

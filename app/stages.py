@@ -89,6 +89,12 @@ def _about(seconds: float) -> str:
     return f"{max(5 * round(seconds / 5), 5)} s"
 
 
+def lasted(seconds: float) -> str:
+    """How long something took: "41 s", "3 min 20 s"."""
+    minutes, rest = divmod(max(round(seconds), 1), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def of_total(total: int, stage: str = "") -> str:
     """ " of 738 MiB", " of 51,200 tokens", or nothing for a total that says nothing."""
     if stage in _IN_TOKENS:

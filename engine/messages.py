@@ -385,7 +385,7 @@ class Decision(msgspec.Struct, frozen=True, tag="decision"):
     """Seconds since 1970."""
     kind: str
     """"budget", "warm", "prefill", "answer", "kv", "widths", "prefix", "unpin", "pin", "evict", "bound",
-    "shortage" or "refused"."""
+    "shortage", "refused" or "pack"."""
     sentence: str
     numbers: dict[str, int | float] = {}
 

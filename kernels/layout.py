@@ -140,6 +140,18 @@ FORMATS: dict[str, MatrixFormat] = {
 }
 
 
+OWN_FORMATS: dict[str, MatrixFormat] = {
+    f"AP{planes}": MatrixFormat(f"AP{planes}", planes, TABLE_ZERO, ScaleKind.HALF, own_tables=True)
+    for planes in range(1, MAX_PLANES + 1)
+}
+"""Any-precision codes: no type of GGUF has them."""
+
+
+def format_named(name: str) -> MatrixFormat:
+    """The format of that name, with own tables or without. Raises KeyError where there is none."""
+    return OWN_FORMATS[name] if name in OWN_FORMATS else FORMATS[name]
+
+
 @dataclass(frozen=True)
 class MatrixShape:
     """A matrix of a block: N rows x K columns in one format."""

@@ -34,6 +34,29 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For the models of a module and their packs. What writes them imports numpy: it is imported late."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def mixtral(folder: Path) -> Path:
+    """8 planes in every block."""
+    from tests.helpers.tiny_models import EIGHT_EXPERTS, write_tiny
+
+    return write_tiny(folder / "mixtral.gguf", "mixtral", **EIGHT_EXPERTS)
+
+
+@pytest.fixture(scope="module")
+def uneven(folder: Path) -> Path:
+    """Gate and up have 8 planes, down has 5."""
+    from tests.helpers.tiny_models import EIGHT_EXPERTS, write_tiny
+
+    types = {"*down_exps*": "Q5_0"}
+    return write_tiny(folder / "uneven.gguf", "qwen3moe", types=types, **EIGHT_EXPERTS)
+
+
 def refuse_foreign_hosts(connect: Callable[..., Any]) -> Callable[..., Any]:
     """`socket.connect` that reaches this machine only."""
 

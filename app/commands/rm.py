@@ -23,12 +23,14 @@ from ebbtide.engine.sizes import format_bytes
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_obj
 def rm(context: AppContext, model: str, yes: bool, force: bool, as_json: bool) -> None:
-    """Remove a model from ebbtide's own folder, its pack and its calibration; models of other programs stay.
+    """Remove a model from ebbtide's own folder, its packs and its calibration; models of other programs stay.
+    The path of a pack that ebbtide keeps removes that pack alone.
 
     On a terminal it says what goes and asks. A model that a running ebbtide uses is not removed.
     """
     path = resolve(model, context.paths)
-    doomed = [path] if path.parent in (context.paths.models, context.paths.starter) else []
+    own = (context.paths.models, context.paths.starter, context.paths.packs)
+    doomed = [path] if path.parent in own else []
     doomed += [marker_of(path)] if is_starter(path, context.paths) and marker_of(path).exists() else []
     doomed += packs_of(path, context.paths.cache) + calibrations_of(path, context.paths.cache)
     if not doomed:
@@ -79,11 +81,12 @@ def _size(file: Path) -> int:
 
 
 def packs_of(model: Path, cache: Path) -> list[Path]:
-    """The pack that ebbtide made of this very file, finished or begun."""
+    """The packs that ebbtide made of this very file, finished or begun."""
     from ebbtide.engine.weights.pack_index import pack_path_for  # numpy
 
-    pack = pack_path_for(model, cache)
-    return [file for suffix in ("", ".part", ".part.json") if (file := Path(f"{pack}{suffix}")).exists()]
+    packs = [pack_path_for(model, cache, books=books) for books in (False, True)]
+    endings = ("", ".part", ".part.json")
+    return [file for pack in packs for end in endings if (file := Path(f"{pack}{end}")).exists()]
 
 
 def calibrations_of(model: Path, cache: Path) -> list[Path]:

@@ -54,11 +54,17 @@ def facts_of(context: AppContext, model: str) -> "ModelFacts":
     return read_facts(path)
 
 
+def _kind(facts: "ModelFacts") -> str:
+    if facts.any_precision:
+        return ", a pack with any-precision codes in place of the experts' own types"
+    return ", a pack" if facts.packed else ""
+
+
 def as_text(facts: "ModelFacts") -> str:
     """Two columns for people."""
     rows = [
         ("name", facts.name),
-        ("file", f"{facts.path} ({format_bytes(facts.size_bytes)}{', a pack' if facts.packed else ''})"),
+        ("file", f"{facts.path} ({format_bytes(facts.size_bytes)}{_kind(facts)})"),
         ("architecture", facts.architecture),
         ("parameters", f"{facts.parameters / 1e6:,.0f} M, experts {facts.expert_parameters / 1e6:,.0f} M"),
         (

@@ -5,8 +5,8 @@ from typing import Any
 from ebbtide.app.compare.contenders import Ebbtide
 from ebbtide.app.compare.result import ebbtide_object, ratios
 from ebbtide.app.compare.sample import Samples
-from ebbtide.engine.gguf.remedy import PACK_SUFFIX
 from ebbtide.engine.messages import Load, Loaded
+from ebbtide.engine.pack_names import PACK_SUFFIX
 
 
 def pages_from_a_pack(loaded: Loaded, load: Load) -> bool:

@@ -10,6 +10,7 @@ from ebbtide.engine.messages import Decision, Load
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
+    from ebbtide.app.widgets.turns import Note
 
 
 class BusyError(UsageError):
@@ -25,6 +26,7 @@ class Changes:
     def __init__(self, screen: "ChatScreen") -> None:
         self._screen = screen
         self._session = screen.session
+        self._reloading: Note | None = None
 
     def must_be_idle(self) -> None:
         """Raises BusyError while an answer is written."""
@@ -86,7 +88,7 @@ class Changes:
         if load.path == self._session.load.path:
             self._tell_ended(ended_by_load(self._screen.panel.feed.residency, load.quality))
         if what:
-            self._screen.note(f"Loading again with {what}.", passing=True)
+            self._reloading = self._screen.note(f"Loading again with {what}.", passing=True)
         self._session.reload(load)
 
     def _tell_ended(self, said: str) -> None:
@@ -94,6 +96,12 @@ class Changes:
         if said:
             self._screen.note(said)
             self._screen.panel.take(Decision(time.time(), "bound", said))
+
+    async def reloaded(self) -> None:
+        """The model is there: what told of its loading goes."""
+        if self._reloading is not None:
+            await self._screen.transcript.drop(self._reloading)
+            self._reloading = None
 
     async def _show_other_chat(self) -> None:
         """Another chat is on the screen; each has its own draft."""

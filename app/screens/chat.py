@@ -192,14 +192,16 @@ class ChatScreen(SelectingScreen):
 
     # --- talking with the person
 
-    def note(self, text: str, kind: str = "info", *, passing: bool = False) -> None:
+    def note(self, text: str, kind: str = "info", *, passing: bool = False) -> Note:
         """A remark behind the last turn; a `passing` one goes when something follows it. Where that is not
         near the prompt, because the chat is short or the reader elsewhere, the status line says it too.
         """
         if self.transcript.rows_below > NEAR_ROWS:
             self.hint(_in_a_line(text))
         self.hint_if_away(text)
-        self.call_next(self.transcript.add, Note(text, kind, passing=passing))
+        note = Note(text, kind, passing=passing)
+        self.call_next(self.transcript.add, note)
+        return note
 
     def hint_if_away(self, text: str) -> None:
         """For a remark that comes in behind the last turn: the reader may be elsewhere."""

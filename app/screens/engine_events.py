@@ -68,7 +68,7 @@ class EngineEvents:
             case Loaded():
                 screen.area.recount()
                 await screen.turns.sync()
-                await screen.transcript.drop_remarks()
+                await screen.changes.reloaded()
                 if event.notices:  # they are about this load: the next thing makes them old
                     screen.note("\n".join(event.notices), passing=True)
             case Counted():

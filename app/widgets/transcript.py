@@ -121,10 +121,10 @@ class Transcript(AnswerInks):
             if last.is_attached:
                 await last.remove()
 
-    async def drop_remarks(self) -> None:
-        """Passing notes at the end that are no errors: what they told of has come to its end."""
+    async def drop(self, note: Note) -> None:
+        """A passing note, if nothing followed it: what it told of has come to its end."""
         async with self._changing:
-            if self._turns and isinstance(last := self._turns[-1], Note) and last.kind != "error":
+            if self._turns and self._turns[-1] is note:
                 await self._drop_passing()
 
     def _has_just_said(self, note: Note) -> bool:

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ebbtide.engine.errors import ModelError
+from ebbtide.engine.pack_names import PACK_SUFFIX
 
-PACK_SUFFIX = ".pack.gguf"
 PACK_KEY = "ebbtide.pack.version"
 """A key that is in packs only."""
 FETCH_AGAIN = "Download the file again and compare its size or checksum with the source."

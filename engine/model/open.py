@@ -19,6 +19,7 @@ from ebbtide.engine.model.rope import rope_table_bytes
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.width import checked_width, expert_planes, width_notices
 from ebbtide.engine.sizes import mib_typed, mib_words
+from ebbtide.engine.weights.book_wish import BookWish
 from ebbtide.engine.weights.gguf_source import GgufSource
 from ebbtide.engine.weights.pack_index import pack_path_for
 from ebbtide.engine.weights.pack_part import BeingPacked
@@ -92,12 +93,13 @@ def kv_bytes_per_token(spec: ModelSpec) -> int:
     return 2 * 2 * spec.kv_heads * spec.head_dim
 
 
-def page_size_for(source: GgufSource) -> PageSize:
-    """The page size that suits the experts' planes and the KV of a model file.
+def page_size_for(source: GgufSource, books: BookWish | None = None) -> PageSize:
+    """The page size that suits the experts' planes and the KV of a model file; with `books`, those of a pack
+    with any-precision codes.
 
     One for all widths: a pack serves them all, and nothing else differs between two of them.
     """
-    shapes = expert_shapes(source.map)
+    shapes = expert_shapes(source.map) if books is None else books.expert_shapes(source.map)
     layouts = layouts_of(distinct_blocks(shapes.values(), source.spec.experts), FLOOR_PLANES)
     return choose(layouts, kv_bytes_per_token(source.spec))
 
@@ -172,7 +174,8 @@ def _staged(progress: Progress) -> Callable[[int, int], None]:
 def _existing_pack(pack_path: Path, model: GgufFile) -> tuple[PackSource | None, str]:
     """The pack made from exactly this model file; without one, None and why.
 
-    A pack in the cache holds nothing that the model does not: one that cannot be used is as good as none.
+    A pack in the cache holds nothing that the model does not: one that cannot be used is as good as none. One
+    with any-precision codes has other weights than the model, and is used where it is asked for by name only.
     """
     if not pack_path.exists():
         return None, "has no pack to page from"
@@ -180,10 +183,13 @@ def _existing_pack(pack_path: Path, model: GgufFile) -> tuple[PackSource | None,
         pack = open_pack(pack_path, disposable=True)
     except ModelError as error:
         return None, f"has no usable pack to page from ({error})"
-    if pack.matches(model):
+    if pack.matches(model) and pack.index.books is None:
         return pack, ""
     pack.close()
-    return None, "has changed since its pack was made"
+    has_books = pack.index.books is not None
+    return None, (
+        "has no pack but one with any-precision codes" if has_books else "has changed since its pack was made"
+    )
 
 
 def _pack_needed(plan: MemoryPlan, path: Path, why: str) -> PackNeeded:

@@ -14,6 +14,12 @@ from ebbtide.engine.precision.costs import Costs
 from ebbtide.engine.precision.dp_choosing import choose_dp
 from ebbtide.engine.runtime import Progress, Runtime
 from ebbtide.engine.sizes import mib_typed, mib_words
+from ebbtide.engine.weights.pack_source import PackSource
+
+OWN_FULL_WIDTH = (
+    "Full width is that of this pack's any-precision codes: nothing is compared with the file that they were "
+    "made from."
+)
 
 
 def choose_arm(
@@ -28,10 +34,11 @@ def choose_arm(
         costs = Costs.of(table.layouts, table.experts)
         left = bytes_in(command.budget, runtime.plan, costs)
         command = msgspec.structs.replace(command, bits=bits_in(left, costs))
-    if command.arm != "dp":
-        return choose(runtime, command, progress, cancelled)
-    found = choose_dp(runtime, command, progress, cancelled)
-    if left and found.expert_bytes > left:
+    is_dp = command.arm == "dp"
+    found = (choose_dp if is_dp else choose)(runtime, command, progress, cancelled)
+    if isinstance(runtime.source, PackSource) and runtime.source.index.books is not None:
+        found.notices.append(OWN_FULL_WIDTH)
+    if is_dp and left and found.expert_bytes > left:
         found.notices.append(
             f"--arm dp reads no more for a token than {mib_words(left)} are of all experts, but the planes "
             f"that it holds take {mib_words(found.expert_bytes)}: it would not run in this budget."

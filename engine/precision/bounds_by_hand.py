@@ -6,7 +6,7 @@ from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.plan import MemoryPlan
 from ebbtide.engine.messages import Bound
 from ebbtide.engine.precision.bounds import Bounds
-from ebbtide.engine.precision.hull import U8
+from ebbtide.engine.precision.hull import F64, U8
 from ebbtide.engine.precision.steward import Steward
 from ebbtide.engine.sizes import format_bytes, mib_typed
 
@@ -34,14 +34,15 @@ def bounded(old: Bounds, command: Bound, steward: Steward, committed: U8) -> Bou
     return old.changed(layer, expert, np.minimum(planes, command.least), planes)
 
 
-def check_room(new: Bounds, old: Bounds, steward: Steward, plan: MemoryPlan) -> None:
+def check_room(new: Bounds, old: Bounds, steward: Steward, mass: F64, plan: MemoryPlan) -> None:
     """Bounds do not end that all experts fit beside the least KV: raises FitError with the smallest budget.
 
+    `mass` f64[layers, experts] is what was routed.
     Where they do not fit anyway, some are read when they are needed, and bounds change how many.
     """
-    pages = steward.least_pages(new)
+    pages = steward.least_pages(new, mass)
     share = plan.total_pages - plan.kv_floor_pages
-    if pages <= share or steward.least_pages(old) > share:
+    if pages <= share or steward.least_pages(old, mass) > share:
         return
     needed, there = (format_bytes(count * plan.page_bytes) for count in (pages, share))
     smallest = plan.budget_bytes + (pages - share) * plan.page_bytes

@@ -37,6 +37,7 @@ from ebbtide.engine.precision.routing_mass import blended
 from ebbtide.engine.precision.units import measure_units, predicted_damage
 from ebbtide.engine.room import CHUNK_TOKENS
 from ebbtide.engine.runtime import Runtime
+from ebbtide.engine.weights.pack_source import PackSource
 
 Progress = Callable[[str, int, int], None]
 
@@ -58,6 +59,11 @@ def calibrate(
     """
     if not runtime.spec.experts:
         raise UsageError(f"{runtime.name} has no experts to calibrate", hint="Use it as it is.")
+    if isinstance(runtime.source, PackSource) and runtime.source.index.books is not None:
+        raise UsageError(
+            f"{runtime.source.file.path.name} has any-precision codes: these follow from a calibration",
+            hint=f"Calibrate the model file {runtime.source.index.source.name}, then pack it again.",
+        )
     key = model_key(runtime.source)
     path = calibration_path(Path(command.cache_dir), key)
     part_path = Part.path(path)
@@ -88,12 +94,13 @@ def calibrate(
 
 
 def _residuals(
-    runtime: Runtime, part: Part, moments: Moments, damage: F32, unit: F64
+    runtime: Runtime, part: Part, moments: Moments, damage: F32, unit: F64 | None
 ) -> PromptResiduals | None:
     """What each layer erred in each passage, over what damage and the passage's routes let expect."""
     masses, errors = np.stack(part.masses), np.stack(part.errors)
     probe = lower_widths(every_plane(table_of(runtime)))
-    expected = np.stack([(predicted_damage(damage, mass, probe) * unit).sum(axis=1) for mass in masses])
+    weights = 1.0 if unit is None else unit
+    expected = np.stack([(predicted_damage(damage, mass, probe) * weights).sum(axis=1) for mass in masses])
     known = (expected > 0) & (errors > 0)
     ratio = np.divide(errors, expected, out=np.ones(errors.shape), where=known)
     seen = blended(masses, PASSAGE_TOKENS, moments.mass)

@@ -20,7 +20,7 @@ from ebbtide.engine.weights.pack_source import PackSource
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.layout import MAX_PLANES
 
-VERSION = 1
+VERSION = 2
 PART_VERSION = 2
 AGAIN = "Make it again: `ebbtide calibrate MODEL`."
 AFRESH = "Leave out --resume: then it begins anew."
@@ -90,7 +90,7 @@ class Calibration:
     damage: F32 | None = None
     """[L, 2, E, 9]: see `damage.all_damage`. None = not computed, or of other moments."""
     unit: F64 | None = None
-    """[L, 2]: what damage of each layer and kind costs the model (units.py). None = not measured."""
+    """[L, 2]: what damage of each layer and kind costs the model, in nats (units.py). None = not measured."""
     residuals: PromptResiduals | None = None
     """None = there are none."""
     origin: Origin = "text"

@@ -87,10 +87,18 @@ def cancellable(progress: Progress, cancelled: Callable[[], bool]) -> Progress:
 
 
 def _check_lossless(source: WeightSource) -> None:
-    """Raise UsageError where planes hold less than the file does: with floats, of which they keep 8 bits."""
+    """Raise UsageError where planes hold less than the file does: with floats, of which they keep 8 bits,
+    and with any-precision codes.
+    """
     for layer in range(source.spec.layers):
         for kind in KINDS:
             for view in source.expert_layout(layer, kind).views:
+                if view.shape.format.own_tables:
+                    raise UsageError(
+                        "--arm fp16 cannot be computed for a pack with any-precision codes: the weights that "
+                        "they were made from are not in it.",
+                        hint="Give the model file.",
+                    )
                 if view.shape.format.name == "G8":
                     raise UsageError(
                         f"--arm fp16 cannot be computed for this file: the experts of layer {layer} are "

@@ -8,11 +8,12 @@ Blocks are read whole, one behind the other in the order of the file, while the 
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from ebbtide.engine.memory.anonymous import anonymous
+from ebbtide.engine.weights.book_wish import InputMoments
 from ebbtide.engine.weights.codes import F32, U8
 from ebbtide.engine.weights.source import KINDS, Kind, WeightSource
 from ebbtide.kernels.code_mass import F64, CodeMass
@@ -24,20 +25,6 @@ Progress = Callable[[int, int], None]
 """(blocks done, blocks in all). What it raises ends the work; nothing is left behind."""
 Measure = Callable[[BlockTable, int, F32 | None], list[CodeMass]]
 """`DamageOps.code_mass`, or the reference where the compiled library is missing."""
-
-
-class InputMoments(Protocol):
-    """Mean squares of what the experts' matrices are multiplied with."""
-
-    @property
-    def gate_up(self) -> F32:
-        """f32[layers, experts, D]"""
-        ...
-
-    @property
-    def down(self) -> F32:
-        """f32[layers, experts, d_ff]"""
-        ...
 
 
 class Measured(NamedTuple):

@@ -125,7 +125,8 @@ class WidthKeeper:
         Raises what `bounded` and `check_room` raise; then nothing is changed.
         """
         new = bounded(self.bounds, command, self._steward, self._table.committed)
-        check_room(new, self.bounds, self._steward, self._fast.ledger.plan)
+        self._routes.add_up()
+        check_room(new, self.bounds, self._steward, self._routes.routing.mass(), self._fast.ledger.plan)
         self.bounds, self._owes_bounds, self._target = new, True, -1
         self.wake()
         gate_up, down = new.least[command.layer, :, command.expert].tolist()
@@ -247,7 +248,7 @@ class WidthKeeper:
         if plan is None or self._pager.change is not None:
             return
         # Bounds are kept where experts do not fit at their floors, too: then some more of them are absent.
-        least = plan.floor_pages if self._owes_bounds else 0
+        least = plan.least_pages if self._owes_bounds else 0
         if plan.pages > max(room, self._pages, least):
             return
         added = plan.pages - self._pages

@@ -3,7 +3,6 @@
 What had to be measured is kept beside the calibrations, so that it is measured once.
 """
 
-import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,9 @@ from ebbtide.engine.precision.hull import F64
 from ebbtide.engine.precision.moments import F32, Moments, steadied
 from ebbtide.engine.precision.prompt_residual import PromptResiduals
 from ebbtide.engine.runtime import Progress
+from ebbtide.engine.weights.book_wish import moments_sha256
+from ebbtide.engine.weights.pack_index import Books
+from ebbtide.engine.weights.pack_source import PackSource
 from ebbtide.engine.weights.source import WeightSource
 from ebbtide.kernels.layout import MAX_PLANES
 
@@ -33,6 +35,14 @@ STAGE = "Measuring the error of each width"
 VERSION = 1
 NO_CALIBRATION = (
     "Widths are chosen by the weights' errors alone; `ebbtide calibrate` makes better choices possible."
+)
+BOOKS_ALONE = (
+    "Widths are chosen by the weights' errors alone; `ebbtide calibrate` and then `ebbtide pack "
+    "--any-precision` with the model file make better choices possible."
+)
+BOOKS_BEFORE = (
+    "This pack was made before the model's present calibration: `ebbtide pack --any-precision` with the "
+    "model file makes one that follows it."
 )
 
 
@@ -65,10 +75,15 @@ def known_damage(source: WeightSource, cache_dir: str, threads: int, progress: P
 
     A calibration that is damaged or another model's is left out: a notice says so and what to do, and the
     weights alone decide. `progress` may raise to end the measuring.
+
+    A pack with any-precision codes brings their errors along: those against the model's own weights, also
+    with all planes.
     """
     key, folder = model_key(source), Path(cache_dir) if cache_dir else None
-    calibration, notices = _calibration(source, folder, key)
+    calibration, notices = kept_calibration(source, folder, key)
     moments = steadied(calibration.moments) if calibration is not None else None
+    if isinstance(source, PackSource) and source.index.books is not None:
+        return _of_books(source, source.index.books, moments, calibration, notices)
     damage = calibration.damage if calibration is not None else None
     if damage is None:
         path = damage_path(calibration_path(folder, key)) if folder is not None else None
@@ -79,9 +94,10 @@ def known_damage(source: WeightSource, cache_dir: str, threads: int, progress: P
     return Known(np.asarray(damage, np.float64), mass, unit, residuals, notices)
 
 
-def _calibration(
+def kept_calibration(
     source: WeightSource, folder: Path | None, key: ModelKey
 ) -> tuple[Calibration | None, tuple[str, ...]]:
+    """The calibration of a model, and notices why there is none."""
     path = calibration_path(folder, key) if folder is not None else None
     if path is None or not path.exists():
         return None, (NO_CALIBRATION,)
@@ -94,6 +110,25 @@ def _calibration(
         return None, (notice,)
 
 
+def _of_books(
+    source: PackSource,
+    books: Books,
+    moments: Moments | None,
+    calibration: Calibration | None,
+    notices: tuple[str, ...],
+) -> Known:
+    """Of a pack with any-precision codes. Units and residuals go with errors that the same moments weigh."""
+    damage = source.book_errors().astype(np.float64)
+    if moments is None or calibration is None:
+        if notices == (NO_CALIBRATION,):
+            notices = () if books.moments_sha256 else (BOOKS_ALONE,)
+        return Known(damage, None, notices=notices)
+    mass = np.asarray(moments.mass, np.float64)
+    if books.moments_sha256 != moments_sha256(moments):
+        return Known(damage, mass, notices=(BOOKS_BEFORE,))
+    return Known(damage, mass, calibration.unit, calibration.residuals)
+
+
 def _kept_or_measured(
     source: WeightSource,
     path: Path | None,
@@ -102,7 +137,7 @@ def _kept_or_measured(
     threads: int,
     progress: Progress,
 ) -> F32:
-    about = _About(VERSION, key, _digest(moments))
+    about = _About(VERSION, key, moments_sha256(moments))
     kept = _kept(path, about, source)
     if kept is not None:
         return kept
@@ -135,15 +170,6 @@ def _kept(path: Path | None, about: _About, source: WeightSource) -> F32 | None:
     if not same or damage is None or damage.shape != shape or not np.isfinite(damage).all():
         return None
     return damage.astype(np.float32)
-
-
-def _digest(moments: Moments | None) -> str:
-    if moments is None:
-        return ""
-    digest = hashlib.sha256()
-    for array in (moments.gate_up, moments.down):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def _expert_bytes(source: WeightSource) -> int:

@@ -1,10 +1,16 @@
-"""What `--quality` means: how much a block may lose before experts give way instead.
+"""What `--quality` means: how much low widths may cost before experts leave memory instead.
 
-A plane less makes the error of a block four times as large (6 dB). A tolerance is a share of the block's own
-output power, so it means the same for every model, and each model's damage says which width keeps it: about
-5, 4 and 3 planes where weights are spread evenly over their range, more where they are not. The shares are
-chosen by hand, as steps of 6 dB about 18 dB: none was measured by what it costs in perplexity. `HOT_SHARE`
-and `HOT_PLANES` are chosen by hand as well, and no others have been compared.
+*Of a calibrated model* it is known what errors cost, in nats a token (units.py). A plan that would cost more
+than `nats` is not made; so many nats are about as many hundredths of perplexity. Single blocks may lose
+`tolerated`, which only keeps experts that are hardly ever chosen from becoming useless.
+
+*Without a calibration* all that is known of a block is how much of its output's power is lost, and each block
+may lose `alone`. A plane less makes that error four times as large (6 dB). What it costs differs from model
+to model. Of the starter, a small model that is sensitive to it, with all blocks as narrow as they may be: 6
+planes and +0.4 % perplexity (KL 0.008), 5 planes and +4.1 % (0.042), 4 planes and +28 % (0.24). One more
+step, to 3 planes, made it useless (+366 %).
+
+`HOT_SHARE` and `HOT_PLANES` are chosen by hand, and no others have been compared.
 """
 
 from typing import Literal, NamedTuple
@@ -16,16 +22,20 @@ class Quality(NamedTuple):
     """Bounds of the widths that a planner may choose."""
 
     name: QualityName
+    nats: float
+    """The most that all of them may cost together, where that can be told."""
     tolerated: float
-    """The most that a block may lose, as a share of its output's power; 10 ** (-dB / 10). Chosen by hand."""
+    """The most that a block may lose then, as a share of its output's power; 10 ** (-dB / 10)."""
+    alone: float
+    """The same where what it costs cannot be told."""
 
 
 QUALITIES: dict[str, Quality] = {
     quality.name: quality
     for quality in (
-        Quality("high", 0.004),  # 24 dB
-        Quality("balanced", 0.016),  # 18 dB
-        Quality("fast", 0.064),  # 12 dB
+        Quality("high", 0.01, tolerated=0.004, alone=0.001),  # 24 dB, 30 dB
+        Quality("balanced", 0.04, tolerated=0.016, alone=0.004),  # 18 dB, 24 dB
+        Quality("fast", 0.15, tolerated=0.064, alone=0.016),  # 12 dB, 18 dB
     )
 }
 

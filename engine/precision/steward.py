@@ -31,18 +31,18 @@ class Question(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Widths u8[layers, 2, experts] near those asked about, for at most the target or at the floors where
-    those need more.
+    """Widths u8[layers, 2, experts] near those asked about, for at most the target, or as narrow as the
+    quality allows where that needs more.
     """
 
     widths: U8
     pages: int
     damage: float
-    """What they lose, weighed by mass and by what errors cost."""
+    """What they lose, weighed by mass and by what errors cost; in nats a token where that is known."""
     damage_now: float
     """What the current ones lose, weighed alike."""
-    floor_pages: int = 0
-    """The least that the question allows."""
+    least_pages: int = 0
+    """What quality and bounds allow."""
 
 
 class Steward:
@@ -58,7 +58,9 @@ class Steward:
         self._shape = table.committed.shape
         self._most = np.broadcast_to(table.most, self._shape).astype(np.uint8)
         self._quality = quality.name
-        self._base = measured_floors(known.damage, self._most, quality.tolerated)
+        self._nats = quality.nats if known.unit is not None else None
+        tolerated = quality.alone if self._nats is None else quality.tolerated
+        self._base = measured_floors(known.damage, self._most, tolerated)
         self._cost = _costs(table)
         self._blocks = np.arange(len(self._cost))
         self._damage = known.damage.reshape(-1, MAX_PLANES + 1)
@@ -70,8 +72,7 @@ class Steward:
 
     def plan(self, question: Question) -> Proposal:
         """The best widths that the question allows."""
-        residual = self._residuals.of(question.mass) if self._residuals is not None else None
-        weights = block_weights(question.mass, residual, self._unit)
+        weights = self._weights(question.mass)
         self._planner.reweigh(weights)
         self._were_hot = hot_experts(question.mass, HOT_SHARE, were_hot=self._were_hot)
         floors = raised(self._base, self._were_hot, HOT_PLANES, self._most)
@@ -79,11 +80,12 @@ class Steward:
         if question.bounds is not None:
             floors = question.bounds.floors(floors)
         self._planner.bound(floors.ravel(), most.ravel())
-        target = max(question.target_pages, self._planner.floor_pages)
+        least = self._least_pages(self._planner)
+        target = max(question.target_pages, least)
         found = self._planner.plan(target, question.current.ravel())
         widths = found.widths.reshape(self._shape)
         lost, lost_now = (self._lost(weights, at) for at in (widths, question.current))
-        return Proposal(widths, found.pages, lost, lost_now, self._planner.floor_pages)
+        return Proposal(widths, found.pages, lost, lost_now, least)
 
     @property
     def most(self) -> U8:
@@ -97,9 +99,27 @@ class Steward:
             return ""
         return f"Fewer than its {most.max()} bits would lose more than --quality {self._quality} allows"
 
-    def least_pages(self, bounds: Bounds) -> int:
+    def least_pages(self, bounds: Bounds, mass: F64) -> int:
         """What all experts take at the lowest widths that quality and bounds allow; nobody is hot."""
-        return self.pages(bounds.floors(self._base))
+        floors, most = bounds.floors(self._base), bounds.most
+        if self._nats is None:
+            return self.pages(floors)
+        planner = WidthPlanner(self._cost, self._damage, floors.ravel(), most.ravel())
+        planner.reweigh(self._weights(mass))
+        return self._least_pages(planner)
+
+    def _weights(self, mass: F64) -> F64:
+        residual = self._residuals.of(mass) if self._residuals is not None else None
+        return block_weights(mass, residual, self._unit)
+
+    def _least_pages(self, planner: WidthPlanner) -> int:
+        """What the floors take, or what costs as much as the quality allows."""
+        least = planner.floor_pages
+        if self._nats is None:
+            return least
+        curve = planner.curve()
+        at = int(np.searchsorted(curve.damage, self._nats, side="right")) - 1
+        return max(int(curve.pages[max(at, 0)]), least)
 
     def pages(self, widths: U8) -> int:
         """What all experts take at these widths."""

@@ -5,7 +5,9 @@ differ in what follows them. So damage of different layers and kinds is not in o
 
     unit[layer, kind] = KL(full || its blocks at a lower width) / damage that is predicted for them
 
-in nats a token, where the prediction is the sum over the experts of mass times damage at that width.
+in nats a token, where the prediction is the sum over the experts of mass times damage at that width. Errors
+of several layers do not simply add up, so all are scaled to what lower widths everywhere cost together. With
+it, unit times mass times damage, summed over all blocks, is a guess of what a plan costs in nats a token.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,8 +39,8 @@ def measure_units(
     passages: Sequence[Sequence[int]],
     progress: Progress,
     cancelled: Callable[[], bool],
-) -> F64:
-    """f64[layers, 2 (gate_up, down)], of geometric mean 1, from texts that calibration may see.
+) -> F64 | None:
+    """f64[layers, 2 (gate_up, down)], from texts that calibration may see; None where nothing costs anything.
 
     damage f32[layers, 2, experts, WIDTHS] per unit of routed mass, and that mass f64[layers, experts].
 
@@ -59,12 +61,15 @@ def measure_units(
             widths[layer, kind] = probe[layer, kind]
             use_widths(runtime, widths)
             measured[layer, kind] = _mean_divergence(runtime, texts, kept, cancelled)
+        use_widths(runtime, probe)
+        together = _mean_divergence(runtime, texts, kept, cancelled)
     progress(STAGE, len(places), len(places))
-    return units_of(measured, predicted)
+    return units_of(measured, predicted, together)
 
 
-def units_of(measured: F64, predicted: F64) -> F64:
-    """f64[layers, 2], of geometric mean 1, from what was measured (NaN = it was not) and predicted.
+def units_of(measured: F64, predicted: F64, together: float) -> F64 | None:
+    """f64[layers, 2] from what was measured (NaN = it was not) and predicted of each layer and kind, and was
+    measured of all at once. None where nothing was measured.
 
     Where nothing is known between two layers, the logarithm goes straight from one to the other.
     """
@@ -75,8 +80,11 @@ def units_of(measured: F64, predicted: F64) -> F64:
         at = np.flatnonzero(usable[:, kind])
         if at.size:
             result[:, kind] = np.interp(layers, at, logs[at, kind])
-    units: F64 = np.exp(result - result.mean())
-    return units
+    units: F64 = np.exp(result)
+    expected = float((units * predicted).sum())
+    if together <= 0 or expected <= 0 or not usable.any():
+        return None
+    return units * (together / expected)
 
 
 def _spread(passages: Sequence[Sequence[int]]) -> list[NDArray[np.int32]]:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ebbtide.engine.weights.codes import F16, F32, U8
 from ebbtide.engine.weights.nested_parts import F64, I64, nested_edges, part_means
-from ebbtide.kernels.layout import GROUP_COLS, MAX_PLANES, TABLE_ZERO, MatrixFormat, ScaleKind
+from ebbtide.kernels.layout import GROUP_COLS, MAX_PLANES, OWN_FORMATS, TABLE_ZERO, MatrixFormat
 
 I8 = NDArray[np.int8]
 
@@ -46,6 +46,9 @@ class CodeBook:
     """i64[2^planes + 1], in bins: a weight's code is the part that it lies in."""
     tables: tuple[I8, ...]
     """tables[b - 1] i8[2^b]: entries of the codes of b bits; they never fall."""
+    errors: F64
+    """f64[planes + 1]: the sum above for every width, that of no codes at all (w_0 = 0) first. Weights count
+    as the middles of their bins."""
 
     @property
     def planes(self) -> int:
@@ -54,7 +57,7 @@ class CodeBook:
     @property
     def format(self) -> MatrixFormat:
         """Of a matrix with a book of its own."""
-        return MatrixFormat(f"AP{self.planes}", self.planes, TABLE_ZERO, ScaleKind.HALF, own_tables=True)
+        return OWN_FORMATS[f"AP{self.planes}"]
 
     def tables_bytes(self) -> U8:
         """u8[2 * 2^planes] for `MatrixView.tables_offset`."""
@@ -84,9 +87,12 @@ def code_book(
     """
     if not 1 <= planes <= MAX_PLANES or seed_width < 1:
         raise ValueError(f"{planes} planes from a seed of {seed_width} bits: 1 to {MAX_PLANES} planes exist")
-    mass = _histogram(weights, scales, _importance(moments, weights.shape[1]))
+    importance = _importance(moments, weights.shape[1])
+    units = _units(scales, importance)
+    mass = _histogram(weights, scales, importance, units)
     edges = nested_edges(mass, planes, seed_width)
-    return CodeBook(edges, _tables(mass, edges, planes))
+    tables = _tables(mass, edges, planes)
+    return CodeBook(edges, tables, _errors(mass, edges, tables) / (units or 1.0))
 
 
 def _importance(moments: F32 | None, cols: int) -> F64:
@@ -107,16 +113,23 @@ def _bins(weights: F32, scales: F16) -> NDArray[np.int16]:
     return (np.clip(found, -_BINS // 2, _BINS // 2 - 1) + _BINS // 2).astype(np.int16).reshape(rows, cols)
 
 
-def _histogram(weights: F32, scales: F16, importance: F64, piece_weights: int = _PIECE_WEIGHTS) -> F64:
-    """f64[bins]: how much importance * scale^2 lies at each bin, in whole numbers of a unit of this matrix.
+def _units(scales: F16, importance: F64) -> float:
+    """What a mass of 1 is multiplied with, so that whole numbers are fine enough; 0 for a matrix of zeros."""
+    largest = float(np.square(scales.astype(np.float64)).max()) * float(importance.max())
+    weights = len(scales) * len(importance)
+    return float(1 << (_EXACT_BITS - weights.bit_length())) / largest if largest else 0.0
+
+
+def _histogram(
+    weights: F32, scales: F16, importance: F64, units: float, piece_weights: int = _PIECE_WEIGHTS
+) -> F64:
+    """f64[bins]: how much importance * scale^2 * units lies at each bin, in whole numbers.
 
     A weight counts one at least: those whose inputs were never seen get codes too. Groups of zeros count
     nothing.
     """
     rows, cols = weights.shape
     squares = np.square(scales.astype(np.float64))
-    largest = float(squares.max()) * float(importance.max())
-    units = float(1 << (_EXACT_BITS - (rows * cols).bit_length())) / largest if largest else 0.0
     total, each = np.zeros(_BINS), max(1, piece_weights // cols)
     for first in range(0, rows, each):
         piece = slice(first, first + each)
@@ -140,3 +153,12 @@ def _entries(mass: F64, edges: I64) -> I8:
     entries = np.clip(np.rint((means - _BINS // 2) / _PER_STEP), -128, _LEVELS).astype(np.int8)
     nearest = np.maximum.accumulate(np.where(filled, np.arange(len(means)), filled.argmax()))
     return entries[nearest]
+
+
+def _errors(mass: F64, edges: I64, tables: tuple[I8, ...]) -> F64:
+    """f64[planes + 1]: sums of mass * (what a weight is - what it counts as)^2, in units of the scales."""
+    values = (np.arange(_BINS) - _BINS // 2) / _PER_STEP
+    codes = np.searchsorted(edges, np.arange(_BINS), side="right") - 1
+    planes = len(tables)
+    kept = [table.astype(np.float64)[codes >> (planes - width)] for width, table in enumerate(tables, 1)]
+    return np.array([float((mass * (values - near) ** 2).sum()) for near in (np.zeros(_BINS), *kept)])

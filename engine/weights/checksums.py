@@ -2,7 +2,8 @@
 
     [ header | vectors ... | dense ... | layer 0: gate_up: expert 0: extents ..., expert 1: ..., down: ... ]
 
-They are u32 in a tensor of their own. Blocks count with the padding behind them, as they are read.
+and behind them, in a pack with any-precision codes, one for their errors. They are u32 in a tensor of their
+own. Blocks count with the padding behind them, as they are read.
 """
 
 import ctypes
@@ -41,6 +42,9 @@ class Places:
                 extents = len(index.expert_layout(layer, kind).extent_ends)
                 self._banks[layer, kind] = self.count, extents
                 self.count += index.spec.experts * extents
+        self.errors = self.count
+        """Of `ERRORS_TENSOR`, where there is one."""
+        self.count += index.books is not None
 
     def expert(self, layer: int, kind: Kind, expert: int) -> int:
         """The place of the block's first extent; the others follow."""

@@ -17,19 +17,25 @@ Read = Callable[[int, int], U8]
 """(offset in the file, bytes) -> u8[bytes], valid until the next call."""
 
 _READ_BYTES = 1 << 20
-_PIECE_WEIGHTS = 1 << 17
+PIECE_WEIGHTS = 1 << 17
 """Weights converted at once: their codes and temporaries stay in the second-level cache."""
+
+
+BOOKS = "any-precision"
+"""Stands for the type of all weights that have any-precision codes."""
 
 
 @dataclass
 class Losses:
-    """What float weights lost on becoming codes: sums of squares [signal, noise] per GGUF type."""
+    """What weights lost on becoming codes: sums of squares [signal, noise] per GGUF type of floats, and of
+    `BOOKS`.
+    """
 
     sums: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, type_name: str, signal: float, noise: float) -> None:
-        """Count some weights of a float type; others lose nothing and are not counted."""
-        if type_name in FLOAT_TYPES:
+        """Count some weights of a float type or of `BOOKS`; others lose nothing and are not counted."""
+        if type_name in (*FLOAT_TYPES, BOOKS):
             total = self.sums.setdefault(type_name, [0.0, 0.0])
             total[0] += signal
             total[1] += noise
@@ -44,6 +50,7 @@ class Losses:
         return [
             f"{name} weights are kept as 8-bit codes: signal to error {sqnr_db(*sums):.1f} dB."
             for name, sums in sorted(self.sums.items())
+            if name != BOOKS
         ]
 
 
@@ -52,7 +59,7 @@ def convert_block(read: Read, parts: Parts, layout: BlockLayout, put: Put, losse
     packer, total = line_packer(), 0
     for part, view in zip(parts, layout.views, strict=True):
         bytes_per_row = row_bytes(part.tensor.type_name, part.cols)
-        for first, raw in _pieces(read, part, bytes_per_row):
+        for first, raw in pieces(read, part, bytes_per_row):
             codes = decode(raw, part.tensor.type_name, raw.size // bytes_per_row, part.cols)
             losses.add(part.tensor.type_name, codes.signal, codes.noise)
             write_rows(put, view, first, codes, packer=packer)
@@ -60,10 +67,10 @@ def convert_block(read: Read, parts: Parts, layout: BlockLayout, put: Put, losse
     return total
 
 
-def _pieces(read: Read, part: Part, bytes_per_row: int) -> Iterator[tuple[int, U8]]:
+def pieces(read: Read, part: Part, bytes_per_row: int) -> Iterator[tuple[int, U8]]:
     """(first row, raw bytes) of strips of the part: read in large pieces, handed out in small ones."""
-    rows_read = _strip_multiple(_READ_BYTES // bytes_per_row)
-    rows_each = _strip_multiple(min(_PIECE_WEIGHTS // part.cols, rows_read))
+    rows_read = strip_multiple(_READ_BYTES // bytes_per_row)
+    rows_each = strip_multiple(min(PIECE_WEIGHTS // part.cols, rows_read))
     start = part.tensor.offset + part.first_row * bytes_per_row
     for first in range(0, part.rows, rows_read):
         rows = min(rows_read, part.rows - first)
@@ -72,7 +79,8 @@ def _pieces(read: Read, part: Part, bytes_per_row: int) -> Iterator[tuple[int, U
             yield first + row, raw[row * bytes_per_row : min(row + rows_each, rows) * bytes_per_row]
 
 
-def _strip_multiple(rows: int) -> int:
+def strip_multiple(rows: int) -> int:
+    """So many rows or a few less: whole strips, one at least."""
     return max(STRIP_ROWS, rows - rows % STRIP_ROWS)
 
 

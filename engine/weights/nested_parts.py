@@ -9,6 +9,7 @@ The least cost is the greatest sum over parts of (sum of mass * value)^2 / (sum 
 equal gains the first one counts, so a histogram always gives the same edges.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
+
+_ROWS = 128
+"""Edges that are looked at together: what they need stays in the second-level cache."""
 
 
 def nested_edges(mass: F64, planes: int, seed_width: int) -> I64:
@@ -36,19 +40,25 @@ def nested_edges(mass: F64, planes: int, seed_width: int) -> I64:
 def best_edges(mass: F64, count: int) -> I64:
     """Edges of the `count` parts that cost least together (dynamic programming, exact).
 
-    Takes memory for three squares of the number of bins.
+    Takes memory for half a square of the number of bins.
     """
-    gains = _gains(mass)
-    best, choices = gains[0], []
+    gains = list(_gains(mass))
+    best, choices = np.concatenate([some[:, 0] for some in gains]), []
     for _ in range(count - 1):
-        sums = best[:, None] + gains
-        choice = sums.argmax(axis=0)
+        found = [_best_last(best, some) for some in gains]
+        best, choice = (np.concatenate(parts) for parts in zip(*found, strict=True))
         choices.append(choice)
-        best = sums[choice, np.arange(len(best))]
     edges = [len(mass)]
     for choice in reversed(choices):
         edges.append(int(choice[edges[-1]]))
     return np.array([0, *edges[::-1]], np.int64)
+
+
+def _best_last(best: F64, gains: F64) -> tuple[F64, I64]:
+    """(gain, start) of the last part up to each of some edges, where `best` is what lies before it."""
+    sums = gains + best[: gains.shape[1]]
+    choice = sums.argmax(axis=1)
+    return sums[np.arange(len(sums)), choice], choice
 
 
 def halved(mass: F64, edges: I64) -> I64:
@@ -83,14 +93,19 @@ def _gain(weight: F64, moment: F64) -> F64:
     return np.divide(np.square(moment), weight, out=np.zeros_like(moment), where=weight > 0)
 
 
-def _gains(mass: F64) -> F64:
-    """f64[bins + 1, bins + 1]: of the part from edge i to edge j; minus infinity where j < i."""
+def _gains(mass: F64) -> Iterator[F64]:
+    """Of the part from edge i to edge j, a few rows j at a time, i = 0 .. the last of these; minus infinity
+    where j < i.
+    """
     # Values from the mean on, not from 0: what is compared are small differences of these.
     m0, m1 = _sums(mass)
     m1 -= m0 * (m1[-1] / m0[-1] if m0[-1] else 0.0)
-    gains = _gain(m0[None, :] - m0[:, None], m1[None, :] - m1[:, None])
-    gains[np.tril_indices(len(gains), -1)] = -np.inf
-    return gains
+    for start in range(0, len(m0), _ROWS):
+        end = min(start + _ROWS, len(m0))
+        weight, moment = (m[start:end, None] - m[None, :end] for m in (m0, m1))
+        gains = _gain(weight, moment)
+        gains[:, start:][np.triu_indices(end - start, 1)] = -np.inf
+        yield gains
 
 
 def _best_cut(mass: F64, start: int, end: int) -> int:

@@ -1,5 +1,6 @@
 """Weights from a pack: the file image of a block is its address space, so reads go straight into pages."""
 
+import math
 import zlib
 from collections.abc import Sequence
 from functools import cached_property
@@ -17,7 +18,10 @@ from ebbtide.engine.weights.checksums import CHECKSUM_BYTES, HEADER_PLACE, Check
 from ebbtide.engine.weights.codes import F32, U8
 from ebbtide.engine.weights.direct import DIRECT_ALIGN, DirectFile, Target
 from ebbtide.engine.weights.pack_index import (
+    BOOKS_VERSION,
     CHECKSUM_TENSOR,
+    ERROR_BYTES,
+    ERRORS_TENSOR,
     INDEX_KEY,
     PACK_VERSION,
     REPORT_BYTES,
@@ -25,11 +29,12 @@ from ebbtide.engine.weights.pack_index import (
     PackIndex,
     bank_tensor,
     block_tensor,
+    errors_shape,
     identify,
     vector_tensor,
 )
 from ebbtide.engine.weights.source import check_targets, extent_range, vector_bytes
-from ebbtide.kernels.layout import BlockLayout, MatrixFormat
+from ebbtide.kernels.layout import OWN_FORMATS, BlockLayout, MatrixFormat
 
 _PIECE_BYTES = 1 << 20
 
@@ -116,6 +121,13 @@ class PackSource:
         self._checks.extents(first, sizes, targets, f"expert {expert} of layer {layer} ({kind})")
         return read
 
+    def book_errors(self) -> F32:
+        """f32[layers, 2, experts, 9] of a pack with any-precision codes: see `any_precision_block`."""
+        tensor = self.file.tensors[ERRORS_TENSOR]
+        data = self.reader.read(tensor.offset, tensor.nbytes)
+        self._checks.whole(self._places.errors, data, "the table of errors")
+        return data.view("<f4").astype(np.float32).reshape(errors_shape(self.index))
+
     def close(self) -> None:
         self.reader.close()
 
@@ -157,6 +169,8 @@ class PackSource:
         wanted |= {vector_tensor(name): vector_bytes([shape]) for name, shape in self.index.vectors.items()}
         for (layer, kind), layout in self._expert_layouts.items():
             wanted[bank_tensor(layer, kind)] = layout.span_bytes * self.spec.experts
+        if self.index.books is not None:
+            wanted[ERRORS_TENSOR] = ERROR_BYTES * math.prod(errors_shape(self.index))
         wanted[REPORT_TENSOR] = REPORT_BYTES
         wanted[CHECKSUM_TENSOR] = CHECKSUM_BYTES * self._places.count
         for name, nbytes in wanted.items():
@@ -188,10 +202,12 @@ def open_pack(path: Path, *, disposable: bool = False) -> PackSource:
 def read_index(file: GgufFile) -> PackIndex:
     """What a pack says about itself. Raises ModelError when it is damaged or has another version."""
     version = file.require_int(PACK_KEY)
-    if version != PACK_VERSION:
+    if version not in (PACK_VERSION, BOOKS_VERSION):
+        newer = "Update ebbtide, or remove" if version > BOOKS_VERSION else "Remove"
         raise ModelError(
-            f"{file.path.name} is a pack of version {version}; this ebbtide reads version {PACK_VERSION}",
-            hint=PACK_AGAIN,
+            f"{file.path.name} is a pack of version {version}; this ebbtide reads versions {PACK_VERSION} "
+            f"and {BOOKS_VERSION}",
+            hint=newer + PACK_AGAIN.removeprefix("Remove"),
         )
     try:
         index = msgspec.json.decode(file.require_str(INDEX_KEY), type=PackIndex)
@@ -203,9 +219,20 @@ def read_index(file: GgufFile) -> PackIndex:
         layers = index.spec.layers if index.spec.experts else 0
         if index.page_bytes % DIRECT_ALIGN or len(index.experts) != layers:
             raise ValueError("page size or number of layers")
+        if index.version != version or not _formats_fit(index):
+            raise ValueError("codes of another kind than its version has")
     except (msgspec.DecodeError, LookupError, ValueError) as error:
         raise _damaged(file.path, "its index is not readable") from error
     return index
+
+
+def _formats_fit(index: PackIndex) -> bool:
+    """Do all experts have books, or nobody?"""
+    experts = [one for kinds in index.experts for records in kinds.values() for one in records]
+    dense = [one for records in index.dense.values() for one in records]
+    books = index.books is not None
+    is_right = all((one.format in OWN_FORMATS) is books for one in experts)
+    return is_right and not any(one.format in OWN_FORMATS for one in dense)
 
 
 def _damaged(path: Path, what: str) -> ModelError:

@@ -46,6 +46,8 @@ def _read_all(source: PackSource) -> Iterator[int]:
         size = source.dense_layout(name).span_bytes
         source.read_dense(name, np.empty(size, np.uint8))
         yield size
+    if source.index.books is not None:
+        yield source.book_errors().nbytes
     for layer in range(len(source.index.experts)):
         for kind in KINDS:
             layout = source.expert_layout(layer, kind)

@@ -176,7 +176,6 @@ def test_pull_fetches_the_starter_and_says_so(cli: Cli) -> None:
         ["plan"],
         ["serve"],
         ["compare", "--width", "4"],
-        ["pack", "x", "--any-precision"],
     ],
 )
 def test_commands_of_later_versions_are_refused_by_name(cli: Cli, arguments: list[str]) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from ebbtide.app.phase import Phase
 from ebbtide.app.slash.model_commands import COMMANDS, QUALITY_NAMES
+from ebbtide.app.widgets.turns import Note
 from ebbtide.engine.precision.quality import QUALITIES
 from tests.helpers.chat_host import ask, chat_app, ready, screen_of, shown, until
 from tests.helpers.fake_engine import Script
@@ -41,6 +42,20 @@ async def test_another_quality_loads_again_and_the_chat_stays(name: str) -> None
         assert session.model.life > life and list(session.turns) == said
         await ask(pilot, "/quality")
         await shown(pilot, f"The quality is {name.lower()}.")
+
+
+async def test_what_is_asked_while_it_loads_stays() -> None:
+    """Only the note about loading goes when the model is there."""
+    async with chat_app(Script(load_delay_s=3)).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "/quality high")
+        await shown(pilot, "Loading again with quality")
+        await ask(pilot, "/quality")
+        await shown(pilot, "The quality is high.")
+        await ready(pilot)
+        await pilot.pause(0.2)
+        (note,) = screen_of(pilot).transcript.query(Note)
+        assert "The quality is high." in note.text
 
 
 async def test_the_present_quality_loads_nothing_again() -> None:

@@ -21,28 +21,10 @@ from ebbtide.engine.scoring import score, teacher_forced
 from tests.helpers.attention_kernels import isas
 from tests.helpers.in_process import TEXT, generate, of, run
 from tests.helpers.in_process import load as load_in
-from tests.helpers.tiny_models import write_tiny
+from tests.helpers.tiny_models import EIGHT_EXPERTS, write_tiny
 
-SIZES: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
 LONG = TEXT * 2
 """More than one piece, and a part of one."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
-def mixtral(folder: Path) -> Path:
-    """8 planes in every block."""
-    return write_tiny(folder / "mixtral.gguf", "mixtral", **SIZES)
-
-
-@pytest.fixture(scope="module")
-def uneven(folder: Path) -> Path:
-    """Gate and up have 8 planes, down has 5."""
-    return write_tiny(folder / "uneven.gguf", "qwen3moe", types={"*down_exps*": "Q5_0"}, **SIZES)
 
 
 def load(path: Path, budget: str = "32MiB", **fields: Any) -> m.Load:
@@ -51,7 +33,7 @@ def load(path: Path, budget: str = "32MiB", **fields: Any) -> m.Load:
 
 
 def planes(path: Path) -> NDArray[np.uint8]:
-    full = np.full((SIZES["layers"], 2, SIZES["experts"]), 8, np.uint8)
+    full = np.full((EIGHT_EXPERTS["layers"], 2, EIGHT_EXPERTS["experts"]), 8, np.uint8)
     full[:, 1] = 5 if path.name == "uneven.gguf" else 8
     return full
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ebbtide.engine import messages as m
@@ -140,7 +141,8 @@ def test_a_bound_that_the_budget_does_not_hold_is_refused_with_numbers(model: Pa
     steward: Steward = seen.engine._widths._steward  # type: ignore[union-attr]
     plan = seen.runtime.plan
     assert seen.engine._widths is not None
-    assert steward.least_pages(seen.engine._widths.bounds) <= plan.total_pages - plan.kv_floor_pages
+    mass = np.ones((SIZES["layers"], 8))
+    assert steward.least_pages(seen.engine._widths.bounds, mass) <= plan.total_pages - plan.kv_floor_pages
     smallest = refused[0].sentence.split("--budget ")[1].split()[0]
     assert len(all_bounded(smallest).told("bound")) > len(taken)
 

@@ -27,32 +27,21 @@ from tests.helpers.decoder import Decoder
 from tests.helpers.float_reference import FloatReference
 from tests.helpers.in_process import TEXT, generate, load, of, run
 from tests.helpers.random_blocks import SUPER_TYPES
-from tests.helpers.tiny_models import Family, write_tiny
+from tests.helpers.tiny_models import EIGHT_EXPERTS, Family, write_tiny
 
 LANES: tuple[Literal["prefill", "decode"], ...] = ("prefill", "decode")
 FAMILIES: list[Family] = ["llama", "mixtral", "olmoe", "qwen2moe", "qwen3moe"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
 # Wide enough that one expert is several pages and a third of the budget is a real shortage.
-WIDE: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
 
 
 K_SIZES: dict[str, Any] = {"d_model": 256, "heads": 8, "d_ff": 256, "expert_d_ff": 256}
 
 
 @pytest.fixture(scope="module")
-def mixtral(folder: Path) -> Path:
-    return write_tiny(folder / "mixtral.gguf", "mixtral", **WIDE)
-
-
-@pytest.fixture(scope="module")
 def olmoe(folder: Path) -> Path:
-    return write_tiny(folder / "olmoe.gguf", "olmoe", seed=1, **WIDE)
+    return write_tiny(folder / "olmoe.gguf", "olmoe", seed=1, **EIGHT_EXPERTS)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +159,7 @@ def test_prompt_and_tokens_have_the_same_bits_on_every_processor(olmoe: Path, is
 
 def test_weights_in_a_table_have_the_same_bits_on_every_processor_at_every_budget(folder: Path) -> None:
     path = write_tiny(
-        folder / "table.gguf", "mixtral", quant="IQ4_NL", types={"*down_exps*": "MXFP4"}, **WIDE
+        folder / "table.gguf", "mixtral", quant="IQ4_NL", types={"*down_exps*": "MXFP4"}, **EIGHT_EXPERTS
     )
     outcomes = set()
     for isa in isas():

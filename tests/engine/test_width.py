@@ -15,27 +15,9 @@ from tests.helpers.attention_kernels import isas
 from tests.helpers.in_process import TEXT, generate, load, of, run
 from tests.helpers.narrowed import narrowed
 from tests.helpers.random_blocks import SUPER_TYPES
-from tests.helpers.tiny_models import Family, write_tiny
+from tests.helpers.tiny_models import EIGHT_EXPERTS, Family, write_tiny
 
-SIZES: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
 TOKENS = 120
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
-def mixtral(folder: Path) -> Path:
-    """8 planes in every block."""
-    return write_tiny(folder / "mixtral.gguf", "mixtral", **SIZES)
-
-
-@pytest.fixture(scope="module")
-def uneven(folder: Path) -> Path:
-    """Gate and up have 8 planes, down has 5."""
-    return write_tiny(folder / "uneven.gguf", "qwen3moe", types={"*down_exps*": "Q5_0"}, **SIZES)
 
 
 def logits(path: Path, lane: Lane, tokens: int = TOKENS, **fields: Any) -> NDArray[np.float32]:
@@ -84,7 +66,7 @@ def test_logits_are_those_of_the_truncated_planes(mixtral: Path, width: int) -> 
     ],
 )
 def test_every_kind_of_scale_at_three_planes(folder: Path, family: Family, quant: str) -> None:
-    sizes = SIZES | ({"d_model": 256, "heads": 8, "d_ff": 256} if quant in SUPER_TYPES else {})
+    sizes = EIGHT_EXPERTS | ({"d_model": 256, "heads": 8, "d_ff": 256} if quant in SUPER_TYPES else {})
     path = write_tiny(folder / f"{family}-{quant}.gguf", family, quant=quant, seed=3, **sizes)
     prefill, decode = (logits(path, lane, width=3, pack="no") for lane in (Lane.PREFILL, Lane.DECODE))
     assert (prefill == decode).all() and wrong_rows(prefill, path, 3) <= 0.1
@@ -134,7 +116,7 @@ def test_same_tokens_at_every_budget_and_thread_count(mixtral: Path) -> None:
 
 @pytest.mark.parametrize("pack", ["yes", "no"])
 def test_a_budget_in_bytes_holds_more_experts_at_a_lower_width(tmp_path: Path, pack: str) -> None:
-    path = write_tiny(tmp_path / "m.gguf", "mixtral", **SIZES)
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", **EIGHT_EXPERTS)
     whole = of(run(load(path, pack=pack)), m.Loaded)[0]
     budget = str(whole.memory.budget_bytes if pack == "no" else whole.smallest_budget_bytes)
     loaded, held = {}, {}
@@ -147,14 +129,14 @@ def test_a_budget_in_bytes_holds_more_experts_at_a_lower_width(tmp_path: Path, p
         assert runtime.memory().peak_bytes <= runtime.plan.budget_bytes
         runtime.close()
     if pack == "yes":
-        assert held[0] == SIZES["layers"] and held[0] < held[4] < held[2]
+        assert held[0] == EIGHT_EXPERTS["layers"] and held[0] < held[4] < held[2]
     for narrow, wide in ((4, 0), (2, 4)):
         assert loaded[narrow].expert_bytes < loaded[wide].expert_bytes
         assert loaded[narrow].smallest_budget_bytes < loaded[wide].smallest_budget_bytes
 
 
 def test_a_pack_serves_every_width_and_less_of_it_is_read(tmp_path: Path) -> None:
-    path = write_tiny(tmp_path / "m.gguf", "mixtral", **SIZES)
+    path = write_tiny(tmp_path / "m.gguf", "mixtral", **EIGHT_EXPERTS)
     assert of(run(load(path, width=2)), m.Loaded)
     (pack,) = (tmp_path / "packs").iterdir()
     made_at, read = pack.stat().st_mtime_ns, {}

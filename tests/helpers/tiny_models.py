@@ -40,6 +40,10 @@ class TinyShape:
     context: int = 512
 
 
+EIGHT_EXPERTS: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
+"""Sizes in which widths matter: whole groups of every format, and more layers than a beginning and an end."""
+
+
 def write_tiny(
     path: Path,
     family: Family,

@@ -14,28 +14,9 @@ from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.scoring import score
 from tests.helpers.in_process import TEXT, of, run
 from tests.helpers.in_process import load as load_in
-from tests.helpers.tiny_models import write_tiny
 
-SIZES: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
 LONG = TEXT * 2
 BITS = 4.4
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
-def mixtral(folder: Path) -> Path:
-    """8 planes in every block."""
-    return write_tiny(folder / "mixtral.gguf", "mixtral", **SIZES)
-
-
-@pytest.fixture(scope="module")
-def uneven(folder: Path) -> Path:
-    """Gate and up have 8 planes, down has 5."""
-    return write_tiny(folder / "uneven.gguf", "qwen3moe", types={"*down_exps*": "Q5_0"}, **SIZES)
 
 
 @pytest.fixture(autouse=True)

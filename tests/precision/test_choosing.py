@@ -16,21 +16,9 @@ from ebbtide.engine.precision.moments import Moments
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import TEXT, of, run
 from tests.helpers.in_process import load as load_in
-from tests.helpers.tiny_models import write_tiny
+from tests.helpers.tiny_models import EIGHT_EXPERTS, write_tiny
 
-SIZES: dict[str, Any] = {"experts": 8, "d_model": 128, "expert_d_ff": 128, "d_ff": 128, "layers": 3}
-BLOCKS = SIZES["layers"] * 2 * SIZES["experts"]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
-def mixtral(folder: Path) -> Path:
-    """8 planes in every block."""
-    return write_tiny(folder / "mixtral.gguf", "mixtral", **SIZES)
+BLOCKS = EIGHT_EXPERTS["layers"] * 2 * EIGHT_EXPERTS["experts"]
 
 
 def load(path: Path, budget: str = "32MiB") -> m.Load:
@@ -67,7 +55,7 @@ def test_uniform_and_what_it_takes(mixtral: Path) -> None:
     assert (widths == arms.uniform(costs, 5.5)).all() and set(found.widths) == {5, 6}
     assert found.expert_bytes == costs.expert_bytes(widths) < found.full_bytes
     assert found.average_bits == pytest.approx(5.5, abs=0.05)
-    weights = 3 * 128 * 128 * SIZES["layers"] * SIZES["experts"]
+    weights = 3 * 128 * 128 * EIGHT_EXPERTS["layers"] * EIGHT_EXPERTS["experts"]
     assert found.fp16_bytes == 2 * weights and found.full_bytes == weights * 8.5 / 8
 
 
@@ -90,7 +78,7 @@ def test_sixteen_bits_are_all_planes_and_more_bytes(mixtral: Path) -> None:
 
 
 def test_sixteen_bits_are_not_made_of_eight(folder: Path) -> None:
-    path = write_tiny(folder / "floats.gguf", "mixtral", quant="BF16", **SIZES)
+    path = write_tiny(folder / "floats.gguf", "mixtral", quant="BF16", **EIGHT_EXPERTS)
     (failed,) = of(run(load(path), arm("fp16")), m.Failed)
     assert failed.exit_code == 2 and "experts of layer 0 are floats" in failed.message and failed.hint
     assert answer(path, arm("uniform", 8)).average_bits == 8, "other arms compare with the planes there are"
@@ -129,7 +117,7 @@ def test_a_budget_for_a_part_is_refused_with_one_that_is_enough(mixtral: Path) -
 
 def keep(path: Path, cache: Path, *, damage: Any = None, mass: Any = None, unit: Any = None) -> Path:
     """A calibration of the model in `cache`; unless they are given, all layers and experts are alike."""
-    layers, experts = SIZES["layers"], SIZES["experts"]
+    layers, experts = EIGHT_EXPERTS["layers"], EIGHT_EXPERTS["experts"]
     runtime = Runtime.load(load(path), lambda *_: None)
     key = model_key(runtime.source)
     runtime.close()
@@ -142,7 +130,7 @@ def keep(path: Path, cache: Path, *, damage: Any = None, mass: Any = None, unit:
 
 def even() -> Any:
     """Damage that is the same in all blocks."""
-    layers, experts = SIZES["layers"], SIZES["experts"]
+    layers, experts = EIGHT_EXPERTS["layers"], EIGHT_EXPERTS["experts"]
     damage = np.zeros((layers, 2, experts, 9), np.float32)
     damage[:] = 0.25 ** np.arange(9)
     damage[..., 8] = 0
@@ -150,7 +138,7 @@ def even() -> Any:
 
 
 def by_layer(found: m.ArmWidths) -> Any:
-    return np.frombuffer(found.widths, np.uint8).reshape(SIZES["layers"], -1).mean(axis=1)
+    return np.frombuffer(found.widths, np.uint8).reshape(EIGHT_EXPERTS["layers"], -1).mean(axis=1)
 
 
 @pytest.mark.parametrize("name", ["static", "paged"])
@@ -158,7 +146,7 @@ def by_layer(found: m.ArmWidths) -> Any:
 def test_planes_are_spent_where_errors_cost_most(
     mixtral: Path, tmp_path: Path, name: str, costly: str
 ) -> None:
-    damage, unit = even(), np.ones((SIZES["layers"], 2))
+    damage, unit = even(), np.ones((EIGHT_EXPERTS["layers"], 2))
     {"damage": damage, "unit": unit}[costly][1] *= 1000
     keep(mixtral, tmp_path, damage=damage, unit=unit)
     found = answer(mixtral, arm(name, 5, cache_dir=str(tmp_path)))
@@ -171,7 +159,7 @@ def test_planes_are_spent_where_errors_cost_most(
 def test_a_calibration_without_damage_is_measured_with(
     mixtral: Path, tmp_path: Path, has_damage: bool
 ) -> None:
-    mass = np.ones((SIZES["layers"], SIZES["experts"]))
+    mass = np.ones((EIGHT_EXPERTS["layers"], EIGHT_EXPERTS["experts"]))
     mass[0, 2] = 1e9
     keep(mixtral, tmp_path, damage=even() if has_damage else None, mass=mass)
     events = run(load(mixtral), arm("static", 4, cache_dir=str(tmp_path)))

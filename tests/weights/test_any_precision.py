@@ -141,6 +141,16 @@ def test_importance_lowers_the_error_that_it_weighs(width: int) -> None:
     assert decibel(found, with_it) < decibel(found, without)
 
 
+@pytest.mark.parametrize("e", [None, moments()])
+def test_errors_of_a_book_are_those_of_its_weights(e: F32 | None) -> None:
+    found, each = weights("laplace"), np.ones(1024) if e is None else e.astype(np.float64)
+    book = made(found, e=e)
+    kept = [np.zeros_like(found), *(decoded(book, found, width) for width in range(1, PLANES + 1))]
+    exact = [float((np.square(found.astype(np.float64) - one) * each).sum()) for one in kept]
+    np.testing.assert_allclose(book.errors, exact, rtol=0.01)
+    assert not made(np.zeros((3, 64), np.float32)).errors.any()
+
+
 def test_the_scale_of_moments_and_weights_does_not_matter() -> None:
     book = made(weights(), e=moments())
     assert same(book, made(weights(), e=moments() * np.float32(2**-20)))
