@@ -96,12 +96,8 @@ def test_the_least_that_bounds_allow_is_what_a_plan_of_them_takes(
     """Also where a calibration says how much all of them may lose together."""
     units = None if unit is None else np.full((LAYERS, 2), unit)
     table, about = table_of(runtime), known(unit=units)
-    steward, mass = (
-        Steward(table, about, QUALITIES["fast"]),
-        np.ones((LAYERS, EXPERTS)),
-    )
-    free = Bounds.none(steward.most)
-    whole = np.array([8, 8], np.uint8)
+    steward, mass = Steward(table, about, QUALITIES["fast"]), np.ones((LAYERS, EXPERTS))
+    free, whole = Bounds.none(steward.most), np.array([8, 8], np.uint8)
     bounded = free
     for expert in range(EXPERTS):
         bounded = bounded.changed(1, expert, whole, whole)
