@@ -1,12 +1,13 @@
-"""What a person does to an expert from the panel: the events say which key takes it back."""
+"""What a person does to an expert from the panel: it is seen there, and told with the key that undoes it."""
 
 import pytest
+from msgspec import structs
 
 from ebbtide.engine import decisions
-from ebbtide.engine.messages import Decision
+from ebbtide.engine.messages import Bound, Decision
 from tests.app.panel.test_screen import SIZES, drawn, host
 from tests.helpers.panel_host import PanelHost
-from tests.helpers.panel_states import feed
+from tests.helpers.panel_states import feed, residency
 
 PLACE = (1, 2)
 
@@ -56,3 +57,41 @@ async def test_who_only_looks_has_no_way_back() -> None:
     async with PanelHost(made, read_only=True).run_test(size=(120, 40)) as pilot:
         await pilot.press("down", "right", "right")
         assert "undoes" not in await drawn(pilot)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("theme", ["dark", "light"])
+async def test_bounds_of_widths_are_seen_and_the_same_keys_end_them(
+    size: tuple[int, int], theme: str
+) -> None:
+    made = feed(4, 8)
+    places = 4 * 8
+    least, held, blocks = bytearray(places), bytearray(places), bytearray([8] * 2 * places)
+    least[1], least[2], held[2] = 5, 4, 1
+    blocks[1], blocks[9], blocks[2], blocks[10] = 5, 6, 4, 4
+    made.take(
+        structs.replace(
+            residency(4, 8, lambda layer, expert: 5),
+            bounds=bytes(least),
+            held=bytes(held),
+            block_widths=bytes(blocks),
+            average_bits=6.54,
+        )
+    )
+    async with PanelHost(made, theme).run_test(size=size) as pilot:
+        text = await drawn(pilot)
+        assert "[b] at least   [w] hold width" in text and "≥" in text and "=" in text and "mean 6.54" in text
+        await pilot.press("w", "right")
+        text = await drawn(pilot)
+        assert "5+6-bit" in text and "· at least 5" in text and "[b] free" in text
+        await pilot.press("b", "right")
+        text = await drawn(pilot)
+        assert "4-bit" in text and "· held" in text and "[b] at least   [w] free" in text
+        await pilot.press("w", "b", "right", "b")
+        assert host(pilot).sent == [
+            Bound(0, 0, held=True),
+            Bound(0, 1),
+            Bound(0, 2),
+            Bound(0, 2, least=4),
+            Bound(0, 3, least=8),
+        ]

@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from msgspec import structs
 from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -15,7 +14,7 @@ from ebbtide.app.panel.expert_map import ExpertMap
 from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import Place
 from ebbtide.app.panel.help_text import panel_help
-from ebbtide.engine.messages import Bound, Evict, Failed, Pin, Progress
+from ebbtide.engine.messages import Evict, Failed, Pin, Progress
 from tests.helpers.panel_host import PanelHost
 from tests.helpers.panel_states import MIB, decision, feed, loaded, machine, residency
 
@@ -390,41 +389,3 @@ async def test_what_is_latest_is_the_last_of_all_events() -> None:
         assert f"A {kind} has come." in "".join(
             cell.text for row in LastDecision(state).rows(60, 3) for cell in row
         )
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("theme", ["dark", "light"])
-async def test_bounds_of_widths_are_seen_and_the_same_keys_end_them(
-    size: tuple[int, int], theme: str
-) -> None:
-    made = feed(4, 8)
-    places = 4 * 8
-    least, held, blocks = bytearray(places), bytearray(places), bytearray([8] * 2 * places)
-    least[1], least[2], held[2] = 5, 4, 1
-    blocks[1], blocks[9], blocks[2], blocks[10] = 5, 6, 4, 4
-    made.take(
-        structs.replace(
-            residency(4, 8, lambda layer, expert: 5),
-            bounds=bytes(least),
-            held=bytes(held),
-            block_widths=bytes(blocks),
-            average_bits=6.54,
-        )
-    )
-    async with PanelHost(made, theme).run_test(size=size) as pilot:
-        text = await drawn(pilot)
-        assert "[b] at least   [w] hold width" in text and "≥" in text and "=" in text and "mean 6.54" in text
-        await pilot.press("w", "right")
-        text = await drawn(pilot)
-        assert "5+6-bit" in text and "· at least 5" in text and "[b] free" in text
-        await pilot.press("b", "right")
-        text = await drawn(pilot)
-        assert "4-bit" in text and "· held" in text and "[b] at least   [w] free" in text
-        await pilot.press("w", "b", "right", "b")
-        assert host(pilot).sent == [
-            Bound(0, 0, held=True),
-            Bound(0, 1),
-            Bound(0, 2),
-            Bound(0, 2, least=4),
-            Bound(0, 3, least=8),
-        ]
