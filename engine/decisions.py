@@ -1,5 +1,6 @@
 """What the engine decided, in a sentence each: the words of the event log."""
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -125,6 +126,28 @@ def widths_changed(
 def widths_kept(reason: str, hint: str) -> Decision:
     """A change of widths failed, and nothing was changed."""
     return decision("widths", f"Precision stays as it is: {reason.rstrip('.')}. {hint}")
+
+
+def may_narrow(missed: float, quality: str, held: float, bits: float, nats: float) -> Decision:
+    """Of an answer's experts the share `missed` had to be read. With `quality`, the share `held` of all would
+    be in memory, at so many bits a weight, at a cost of so many nats a token.
+    """
+    fits = "all experts fit" if held >= 1 else f"{held:.0%} of the experts fit"
+    cost = math.expm1(nats)
+    sentence = (
+        f"{missed:.0%} of the experts asked for had to be read. With quality {quality} {fits} into memory, "
+        f"at {bits:.1f} bits a weight, for about {cost:.1%} more perplexity: /quality {quality}"
+    )
+    numbers = {"missed": missed, "held": held, "bits": bits, "nats": nats}
+    return decision("advice", sentence, **numbers)
+
+
+def may_narrow_unmeasured(missed: float) -> Decision:
+    sentence = (
+        f"{missed:.0%} of the experts asked for had to be read. With less precision more of them fit into "
+        "memory (/quality); `ebbtide calibrate` tells what that costs"
+    )
+    return decision("advice", sentence, missed=missed)
 
 
 def prefixes_dropped(tokens: int) -> Decision:
