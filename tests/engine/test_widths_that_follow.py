@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -55,6 +56,7 @@ def growing(request_id: int = 1, **fields: Any) -> m.Generate:
 
 class Watched(Script):
     """An engine whose memory is checked at every event of an answer; each answer is followed by `turns`.
+    `events` are as they come out of a pipe.
 
     `widths` are those that were committed at these events. `idle` may give a command while nothing is asked.
     """
@@ -96,6 +98,7 @@ class Watched(Script):
         return [decision for decision in of(self.events, m.Decision) if decision.kind == kind]
 
     def _see(self, event: m.Event) -> None:
+        event = msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=m.Event)
         self.events.append(event)
         if isinstance(event, m.Token | m.Snapshot | m.Ledger | m.Loaded):
             self.runtime.fast.check_integrity()
