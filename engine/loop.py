@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.engine import messages as m
-from ebbtide.engine.answer import Answerer
+from ebbtide.engine.answer import Answerer, Paged
 from ebbtide.engine.counting import Counter
 from ebbtide.engine.device.card_memory import CardMemory
 from ebbtide.engine.device.faults import card_fault
@@ -77,6 +77,8 @@ class Engine:
         self._trades: Trades | None = None
         self._widths: WidthKeeper | None = None
         """Of a model whose widths may change."""
+        self._advises: m.Load | None = None
+        """How a model was loaded of which nothing was advised yet."""
 
     def card(self) -> tuple[str, CardMemory] | None:
         """Name and memory of the card that the model is on; None = on none. For any thread."""
@@ -158,6 +160,7 @@ class Engine:
         self._counter.tokenizer = self._runtime.tokenizer
         self._warming = Warming(self._runtime, self._emit) if self._runtime.pager is not None else None
         self._trades = Trades(self._runtime, self._emit)
+        self._advises = command
         self._emit(self._runtime.loaded())
         self._emit(self._runtime.budget_decision(command.budget))
         if self._widths is not None:
@@ -198,6 +201,8 @@ class Engine:
                 self._commands.forget(answer.request_id)
                 self._wake_widths()
             self._look(answer.context_used, last=answer.finished)
+            if answer.finished:
+                self._advise(answer.paged)
         elif self._widths is not None and self._widths.has_work:
             self._widths.rest()
             if self._runtime is not None:
@@ -206,6 +211,14 @@ class Engine:
                 self._fill_again()
         else:
             self._warm()
+
+    def _advise(self, paged: Paged) -> None:
+        """Once a load, where reading experts holds answers up: what narrower ones would buy and cost."""
+        if self._runtime is not None and self._advises is not None and paged.is_much:
+            advice = _advice(self._runtime, self._advises.cache_dir, paged.missed)
+            self._advises = None
+            if advice is not None:
+                self._emit(advice)
 
     def _step_of(self, answer: Answerer) -> None:
         """What a step needs is made room for first."""
@@ -331,6 +344,12 @@ def _choose(
     from ebbtide.engine.precision.arm_choice import choose_arm  # few engines ever do
 
     return choose_arm(runtime, command, progress, cancelled)
+
+
+def _advice(runtime: Runtime, cache_dir: str, missed: float) -> m.Decision | None:
+    from ebbtide.engine.precision.advice import advice  # most engines have memory for all experts
+
+    return advice(runtime, cache_dir, missed)
 
 
 def _keep_widths(

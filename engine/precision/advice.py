@@ -10,6 +10,7 @@ import numpy as np
 
 from ebbtide.engine import decisions
 from ebbtide.engine.errors import EbbtideError
+from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.messages import Decision
 from ebbtide.engine.model.forward import Forward
 from ebbtide.engine.precision.calibration_file import Prices, calibration_path, model_key
@@ -20,59 +21,43 @@ from ebbtide.engine.precision.steward import Proposal, Question, Steward
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.weights.pack_source import PackSource
 
-LEAST_MISSES = 0.1
-"""Of what an answer asked for: below that, reading takes little of its time."""
-LEAST_LOOKUPS = 1000
-"""Fewer say little: a few dozen tokens."""
+
+def advice(runtime: Runtime, cache_dir: str, missed: float) -> Decision | None:
+    """After an answer of whose experts the share `missed` had to be read. None where widths cannot change."""
+    if not _can_narrow(runtime):
+        return None
+    prices = _prices(runtime, cache_dir)
+    if prices is None:
+        return decisions.may_narrow_unmeasured(missed)
+    table, room = runtime.fast.table, runtime.fast.tenancy.experts_share()
+    assert table is not None
+    name, found = _best(table, prices, room)
+    bits = Costs.of(table.layouts, table.experts).average_bits(found.widths)
+    return decisions.may_narrow(missed, name, min(room / found.pages, 1.0), bits, found.damage)
 
 
-class Advisor:
-    """Of one loaded model. `cache_dir` as in `Load`."""
+def _prices(runtime: Runtime, cache_dir: str) -> Prices | None:
+    """What errors cost, as far as a calibration tells."""
+    if not cache_dir:
+        return None
+    key = model_key(runtime.source)
+    try:
+        return Prices.load(calibration_path(Path(cache_dir), key), key, runtime.spec)
+    except EbbtideError:
+        return None
 
-    def __init__(self, runtime: Runtime, cache_dir: str) -> None:
-        self._runtime, self._cache_dir = runtime, cache_dir
-        self._is_done = not _can_narrow(runtime)
 
-    def after(self, hits: int, misses: int) -> Decision | None:
-        """What to say after an answer that found so many experts in memory, and so many not."""
-        lookups = hits + misses
-        if self._is_done or lookups < LEAST_LOOKUPS or misses < LEAST_MISSES * lookups:
-            return None
-        self._is_done = True
-        prices = self._prices()
-        missed = misses / lookups
-        if prices is None:
-            return decisions.may_narrow_unmeasured(missed)
-        known = Known(np.asarray(prices.damage, np.float64), prices.mass, prices.unit)
-        name, found, room = self._best(known)
-        table = self._runtime.fast.table
-        assert table is not None
-        bits = Costs.of(table.layouts, table.experts).average_bits(found.widths)
-        return decisions.may_narrow(missed, name, min(room / found.pages, 1.0), bits, found.damage)
-
-    def _prices(self) -> Prices | None:
-        """What errors cost, as far as a calibration tells."""
-        if not self._cache_dir:
-            return None
-        key = model_key(self._runtime.source)
-        try:
-            return Prices.load(calibration_path(Path(self._cache_dir), key), key, self._runtime.spec)
-        except EbbtideError:
-            return None
-
-    def _best(self, known: Known) -> tuple[str, Proposal, int]:
-        """The best quality with which all experts fit, else the one with which most do."""
-        room = self._runtime.fast.tenancy.experts_share()
-        table = self._runtime.fast.table
-        assert table is not None and known.mass is not None
-        question = Question(known.mass, table.committed.copy(), room)
-        best: tuple[str, Proposal, int] | None = None
-        for name, quality in QUALITIES.items():
-            best = name, Steward(table, known, quality).plan(question), room
-            if best[1].pages <= room:
-                break
-        assert best is not None
-        return best
+def _best(table: WeightPageTable, prices: Prices, room: int) -> tuple[str, Proposal]:
+    """The best quality with which all experts fit into so many pages, else the one with which most do."""
+    known = Known(np.asarray(prices.damage, np.float64), prices.mass, prices.unit)
+    question = Question(prices.mass, table.committed.copy(), room)
+    best: tuple[str, Proposal] | None = None
+    for name, quality in QUALITIES.items():
+        best = name, Steward(table, known, quality).plan(question)
+        if best[1].pages <= room:
+            break
+    assert best is not None
+    return best
 
 
 def _can_narrow(runtime: Runtime) -> bool:

@@ -135,6 +135,17 @@ def test_more_experts_stay_than_in_exact_mode(model: Path) -> None:
     assert fast.bytes_paged_in < exact.bytes_paged_in / 4
 
 
+def test_where_reading_holds_answers_up_it_is_said_once(model: Path) -> None:
+    """And never where all experts are there, or where they are narrowed already."""
+    for quality, budget, times in (("exact", "45%", 1), ("exact", "100%", 0), ("balanced", "45%", 0)):
+        asked = [generate(number, text="def tell", max_tokens=300, ignore_end=True) for number in (1, 2)]
+        seen = Watched(loaded(model, quality, budget=budget), *asked).run()
+        said = seen.told("advice")
+        assert len(said) == times, (quality, budget)
+        assert all("ebbtide calibrate" in decision.sentence for decision in said)
+        assert len(of(seen.events, m.Finished)) == 2
+
+
 def test_what_a_clear_gives_back_is_used_while_nobody_asks(model: Path) -> None:
     """Also where not all experts fit at their narrowest: those that left come back."""
     seen = Watched(loaded(model, budget="40%"), growing(), m.Clear())

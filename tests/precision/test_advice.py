@@ -1,4 +1,4 @@
-"""What is said about narrower experts: once, when many had to be read, with what it buys and costs."""
+"""What is said about narrower experts where many had to be read: what they buy and cost."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ebbtide.engine.precision.advice import LEAST_LOOKUPS, Advisor
+from ebbtide.engine.precision.advice import advice
 from ebbtide.engine.precision.arms import even_damage
 from ebbtide.engine.precision.calibration_file import Calibration, calibration_path, model_key
 from ebbtide.engine.precision.costs import Costs
 from ebbtide.engine.precision.moments import Moments
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import load
-
-MANY = 10 * LEAST_LOOKUPS
 
 
 @pytest.fixture
@@ -48,7 +46,7 @@ def keep(runtime: Runtime, cache: Path, nats_at_one_plane: float, **fields: Any)
 
 def test_it_names_the_best_quality_that_lets_all_fit(runtime: Runtime, tmp_path: Path) -> None:
     keep(runtime, tmp_path, 1.0)
-    said = Advisor(runtime, str(tmp_path)).after(MANY // 2, MANY // 2)
+    said = advice(runtime, str(tmp_path), 0.5)
     assert said is not None and said.kind == "advice"
     assert (
         "50% of the experts asked for had to be read" in said.sentence and "all experts fit" in said.sentence
@@ -59,25 +57,16 @@ def test_it_names_the_best_quality_that_lets_all_fit(runtime: Runtime, tmp_path:
 
 def test_what_costs_more_is_another_quality(runtime: Runtime, tmp_path: Path) -> None:
     keep(runtime, tmp_path, 12.0)
-    said = Advisor(runtime, str(tmp_path)).after(0, MANY)
+    said = advice(runtime, str(tmp_path), 1.0)
     assert said is not None and "/quality balanced" in said.sentence
     assert 0.01 < said.numbers["nats"] <= 0.04
 
 
 def test_where_no_quality_lets_all_fit_it_says_how_many(runtime: Runtime, tmp_path: Path) -> None:
     keep(runtime, tmp_path, 10_000.0)
-    said = Advisor(runtime, str(tmp_path)).after(0, MANY)
+    said = advice(runtime, str(tmp_path), 1.0)
     assert said is not None and "% of the experts fit" in said.sentence and "/quality fast" in said.sentence
     assert 0.4 < said.numbers["held"] < 1
-
-
-def test_it_is_said_once_and_only_where_it_matters(runtime: Runtime, tmp_path: Path) -> None:
-    keep(runtime, tmp_path, 1.0)
-    advisor = Advisor(runtime, str(tmp_path))
-    assert advisor.after(MANY, MANY // 20) is None, "hardly anything was read"
-    assert advisor.after(1, LEAST_LOOKUPS // 2) is None, "a short answer"
-    assert advisor.after(0, MANY) is not None
-    assert advisor.after(0, MANY) is None
 
 
 @pytest.mark.parametrize("case", ["none", "no unit", "damaged", "no folder"])
@@ -86,12 +75,12 @@ def test_without_a_measured_price_it_says_how_to_get_one(case: str, runtime: Run
         keep(runtime, tmp_path, 1.0, unit=None)
     if case == "damaged":
         keep(runtime, tmp_path, 1.0).write_bytes(b"no archive")
-    said = Advisor(runtime, "" if case == "no folder" else str(tmp_path)).after(0, MANY)
+    said = advice(runtime, "" if case == "no folder" else str(tmp_path), 1.0)
     assert said is not None and "ebbtide calibrate" in said.sentence and "nats" not in said.numbers
 
 
 def test_narrow_models_and_other_qualities_hear_nothing(mixtral: Path, tmp_path: Path) -> None:
     for fields in ({"quality": "balanced", "cache_dir": str(tmp_path)}, {"width": 4}):
         runtime = Runtime.load(load(mixtral, budget="60%", **fields), lambda *_: None)
-        assert Advisor(runtime, str(tmp_path)).after(0, MANY) is None
+        assert advice(runtime, str(tmp_path), 1.0) is None
         runtime.close()
