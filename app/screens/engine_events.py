@@ -14,7 +14,7 @@ from ebbtide.app.safe_text import safe_line
 from ebbtide.app.widgets.turns import STOPPED, Note
 from ebbtide.engine.client import ClientEvent, Died
 from ebbtide.engine.errors import ContextError
-from ebbtide.engine.messages import Counted, Failed, Finished, Loaded
+from ebbtide.engine.messages import Counted, Decision, Failed, Finished, Loaded
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
@@ -56,6 +56,8 @@ class EngineEvents:
         """Take an event of the engine."""
         screen = self._screen
         screen.panel.take(event)
+        if isinstance(event, Decision) and event.kind == "advice":
+            screen.note(f"{event.sentence}.", passing=True)
         leaf = self._session.conversation.leaf
         if not self._session.handle(event):
             return

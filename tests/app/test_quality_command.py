@@ -103,3 +103,16 @@ async def test_a_bound_is_taken_where_widths_change_and_its_end_is_told() -> Non
         await ready(pilot)
         await pilot.press("f2", "f2")
         await shown(pilot, f"{told} With --quality exact every expert has all")
+
+
+async def test_advice_stands_behind_the_answer_until_the_next_question() -> None:
+    advice = "62% of the experts asked for had to be read. With quality balanced all fit: /quality balanced"
+    async with chat_app(Script(advice=advice)).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        session = screen_of(pilot).session
+        await ask(pilot, "hello there")
+        await shown(pilot, "62% of the experts asked for had to be read.")
+        await until(pilot, lambda: session.phase is Phase.READY and len(session.turns) == 2)
+        assert [note.text for note in screen_of(pilot).transcript.query(Note)] == [f"{advice}."]
+        await ask(pilot, "/quality balanced")
+        await until(pilot, lambda: session.load.quality == "balanced")

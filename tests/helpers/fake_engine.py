@@ -24,6 +24,7 @@ from ebbtide.engine.messages import (
     Count,
     CountChat,
     Counted,
+    Decision,
     Event,
     Evict,
     Failed,
@@ -97,6 +98,8 @@ class Script(msgspec.Struct, frozen=True):
     garbage_after_tokens: int = -1
     ignore_shutdown: bool = False
     """Neither the command nor the end of standard input nor SIGTERM ends the process."""
+    advice: str = ""
+    """What is advised after each answer."""
     log: str = ""
     """A line for standard error."""
     record: str = ""
@@ -251,6 +254,8 @@ class FakeEngine:
             case "finish":
                 pass
         self.emit(self.finished(request, prompt, said, reason))
+        if self.script.advice:
+            self.emit(Decision(time.time(), "advice", self.script.advice))
 
     def fails(self, request: Generate, number: int) -> bool:
         """Whether the request fails after `number` tokens; then that has been said."""
