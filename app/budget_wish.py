@@ -3,7 +3,7 @@
 from ebbtide.engine.errors import FitError
 from ebbtide.engine.memory.budget import headroom_bytes, parse_budget, share_bytes
 from ebbtide.engine.messages import Load, Loaded
-from ebbtide.engine.sizes import MIB, format_bytes, mib_words
+from ebbtide.engine.sizes import MIB, budget_words, format_bytes, mib_words
 
 
 def bytes_of(wish: str, loaded: Loaded | None) -> int | None:
@@ -22,7 +22,7 @@ def words_of(wish: str, nbytes: int | None) -> str:
     """As in "20% (312 MiB)" """
     if nbytes is None:
         return wish
-    size = mib_words(nbytes)
+    size = budget_words(nbytes)
     return size if _plain(wish) == _plain(size) else f"{wish} ({size})"
 
 

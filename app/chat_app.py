@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from textual.events import Event, InputEvent, MouseMove, Paste
-from textual.theme import Theme
 
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_tools import ChatTools
@@ -26,17 +25,16 @@ class ChatApp(TerminalApp):
         self,
         make_session: MakeSession,
         theme: str = "auto",
-        remember_theme: Callable[[str], None] = lambda theme: None,
         tools: ChatTools | None = None,
     ) -> None:
         super().__init__(theme)
-        self._remember_theme = remember_theme
+        tools = tools or ChatTools()
+        tools.theme = theme
         self.session = make_session(self._post_engine, self._post_fetcher)
         self._chat = ChatScreen(self.session, tools)
 
     def on_mount(self) -> None:
         self.push_screen(self._chat)
-        self.theme_changed_signal.subscribe(self, self._theme_changed)
 
     def on_unmount(self) -> None:
         self.session.close()
@@ -46,10 +44,6 @@ class ChatApp(TerminalApp):
         if isinstance(event, (InputEvent, Paste)) and not isinstance(event, MouseMove):
             self._chat.wake()
         await super().on_event(event)
-
-    def _theme_changed(self, theme: Theme) -> None:
-        """Chosen in the app: it holds for the next start too."""
-        self._remember_theme(theme.name.removeprefix("ebbtide-"))
 
     def _post_engine(self, event: ClientEvent) -> None:
         """Called on a client's reader thread; posting is safe from there while the screen is there."""

@@ -81,6 +81,13 @@ class ChatSession:
         return self._snapshot if self.busy or is_read else None
 
     @property
+    def progress(self) -> Snapshot | None:
+        """The latest of the answer that is being written, or was last; None until the engine has begun it."""
+        snapshot = self.snapshot
+        is_older = snapshot is not None and self.busy and not self.answer.owns(snapshot)
+        return None if is_older else snapshot
+
+    @property
     def _sent(self) -> list[Message]:
         return [message for message in self.conversation.path if not message.left_out]
 
@@ -118,10 +125,18 @@ class ChatSession:
     @property
     def context(self) -> Cost:
         """Tokens of the chat so far, as the engine has read or counted them; until it has, about."""
+        is_idle = self.phase is Phase.READY and not self.busy
+        counted = self._counted() if is_idle and (self.snapshot is None or self._ended_early) else None
+        if counted is not None:
+            return Cost(counted)
         if self.snapshot is not None:
             return Cost(self.snapshot.context_used)
-        counted = self._counted() if self.phase is Phase.READY and not self.busy else None
-        return Cost(counted) if counted is not None else Cost(self.estimated_context, True)
+        return Cost(self.estimated_context, True)
+
+    @property
+    def _ended_early(self) -> bool:
+        """The template adds an end to the last answer, which the engine has not read."""
+        return self.finished is None or self.finished.finish_reason != "stop"
 
     @property
     def context_used(self) -> int:

@@ -33,5 +33,7 @@ class ChatTools:
     list_models: Callable[[], list[FoundModel]] = list
     remember: Callable[[str, str | bool], None] = _nothing
     """Write a field of the `[chat]` settings."""
+    theme: str = ""
+    """The name by which the colours in use were chosen; `auto` stays `auto`."""
     chat_id: str = ""
     """The chat to open at the start; empty = offer the last one."""

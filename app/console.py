@@ -45,9 +45,15 @@ def print_error(error: EbbtideError, detail: str = "") -> None:
     ProgressPrinter.wipe_shown()
     if detail:
         print(safe(detail).rstrip(), file=sys.stderr)
-    what, to_do = in_two_lines(error).split("\n")
+    print_lines(*in_two_lines(error).split("\n"))
+
+
+def print_lines(what: str, to_do: str) -> None:
+    """Both lines of an error, as all commands have them."""
+    ProgressPrinter.wipe_shown()
     write_folded(sys.stderr, f"{PROGRAM}{what}", hang=len(PROGRAM))
-    write_folded(sys.stderr, f"  {to_do}")
+    if to_do:
+        write_folded(sys.stderr, f"  {to_do}")
 
 
 class ProgressPrinter:

@@ -1,7 +1,9 @@
-"""The background process behind `run_job`: makes the starter or a pack, reports progress as frames.
+"""The background process behind `run_job`: makes the starter or a pack, or looks into a model file; reports
+progress as frames.
 
 python -m ebbtide.app.jobs starter FOLDER QUANT [force]
 python -m ebbtide.app.jobs pack MODEL OUT_OR_EMPTY CACHE_FOLDER [resume] [any-precision]
+python -m ebbtide.app.jobs check MODEL
 """
 
 import _thread
@@ -99,7 +101,14 @@ def make_pack(reporter: Reporter, model: str, out: str, cache: str, *flags: str)
     return pack
 
 
-JOBS: dict[str, Callable[..., Path]] = {"starter": make_starter, "pack": make_pack}
+def check_model(reporter: Reporter, model: str) -> Path:
+    from ebbtide.engine.model.check import check_file
+
+    check_file(Path(model))
+    return Path(model)
+
+
+JOBS: dict[str, Callable[..., Path]] = {"starter": make_starter, "pack": make_pack, "check": check_model}
 
 
 def _stop_when_abandoned() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.chat_text import describe_end, describe_error
-from ebbtide.app.console import ProgressPrinter, note, print_error
+from ebbtide.app.console import ProgressPrinter, note, print_error, print_lines
 from ebbtide.app.files.mentions import with_files
 from ebbtide.app.phase import Phase
 from ebbtide.app.plain_commands import FindModel, PlainCommands
@@ -125,5 +125,5 @@ class PlainChat:
 
     def _show_error(self) -> None:
         self._end_line()
-        for line in describe_error(self._session).splitlines():
-            note(line)
+        what, _, to_do = describe_error(self._session).partition("\n")
+        print_lines(what, to_do)

@@ -1,6 +1,7 @@
 """Chats that the store cannot save are written to files before they go with the process."""
 
 import os
+import shlex
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -10,6 +11,8 @@ from typing import NamedTuple
 from ebbtide.app.chat_keeper import ChatKeeper
 from ebbtide.app.console import note
 from ebbtide.app.conversation import Conversation, Message
+from ebbtide.app.program import program
+from ebbtide.app.safe_text import safe_line
 from ebbtide.app.sentences import statement
 from ebbtide.app.store import (
     ChatStore,
@@ -48,6 +51,18 @@ def save_or_rescue(keeper: ChatKeeper, conversation: Conversation, folder: Path)
     with suppress(OSError, ValueError):  # the terminal may be gone
         for line in rescue(keeper, conversation, folder):
             note(line)
+
+
+def tell_way_back(keeper: ChatKeeper, conversation: Conversation, model: str | None) -> None:
+    """At the end of the program, how to go on with the chat, if there is one and it is on disk. `model`: as
+    it was given on the command line.
+    """
+    store, chat = keeper.store, keeper.chat
+    if chat is None or not conversation.path or store.trouble is not None or not store.stats().disk_bytes:
+        return
+    with suppress(OSError, ValueError):  # the terminal may be gone
+        given = f" {shlex.quote(safe_line(model))}" if model is not None else ""
+        note(f"`{program()}{given} --chat {chat.id}` goes on with this chat.")
 
 
 def rescue(keeper: ChatKeeper, conversation: Conversation, folder: Path) -> list[str]:

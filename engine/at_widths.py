@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.tables import WeightPageTable
 from ebbtide.engine.runtime import Progress, Runtime
-from ebbtide.engine.sizes import mib_typed, mib_words
+from ebbtide.engine.sizes import budget_words, mib_typed, mib_words
 
 U8 = NDArray[np.uint8]
 
@@ -78,7 +78,7 @@ def hold_all(
         least += plan.ample_bytes if plan.rows_on_disk else 0
         raise FitError(
             f"Arms are compared with every plane in memory: that takes {mib_words(least)}, and the budget is "
-            f"{mib_words(plan.budget_bytes)}.",
+            f"{budget_words(plan.budget_bytes)}.",
             hint=f"Let the model have EBBTIDE_BUDGET={mib_typed(least)} or more.",
         )
     runtime.prefixes.drop(plan.total_pages)

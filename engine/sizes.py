@@ -63,6 +63,12 @@ def in_unit(nbytes: int, unit_bytes: int, digits: int) -> str:
     return f"{nbytes / unit_bytes:,.{digits}f}"
 
 
+def budget_words(nbytes: int) -> str:
+    """A budget that is in use, as the memory bar has it: "323 MiB"; what is needed is rounded up instead."""
+    unit_bytes, unit, digits = unit_for(nbytes)
+    return f"{in_unit(nbytes, unit_bytes, digits)} {unit}"
+
+
 def adding_up(parts: Sequence[float], whole: int) -> list[int]:
     """Whole numbers beside `parts`, none negative, with the sum `whole`: a reader can add them up.
 

@@ -62,6 +62,7 @@ def chat(
         sampling=choice.sampling(context.settings),
         theme=theme or context.settings.chat.theme,
         chat_id=chat_id or "",
+        model=model,
     )
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if is_terminal and is_dumb() and not plain:
@@ -83,12 +84,14 @@ class Wish:
     sampling: Sampling
     theme: str
     chat_id: str
+    model: str | None
+    """As it was given."""
 
 
 def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: "ChatKeeper") -> None:
     from ebbtide.app.chat_session import ChatSession
     from ebbtide.app.plain import PlainChat
-    from ebbtide.app.rescue import save_or_rescue
+    from ebbtide.app.rescue import save_or_rescue, tell_way_back
 
     def find_model(name: str, before: Load) -> Load:
         wanted = model_finder(context)(name, before)
@@ -104,20 +107,30 @@ def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: "ChatKeepe
         PlainChat(client, session, find_model).run()
     finally:
         save_or_rescue(session.keeper, session.conversation, Path.cwd())
+        if sys.stdin.isatty():
+            tell_way_back(session.keeper, session.conversation, wish.model)
 
 
 def model_finder(context: AppContext) -> Callable[[str, Load], Load]:
-    """How `/model NAME` finds what to load."""
+    """How `/model NAME` finds what to load. It takes a second, and may be called on any thread."""
 
     def find_model(name: str, before: Load) -> Load:
         path = resolve(name, context.paths)
         if not is_starter(path, context.paths):
-            refuse_other_kinds(path)  # before the model that answers now is let go
+            check_model(context, path)
         elif before.pack == "ask":
             before = msgspec.structs.replace(before, pack="yes")
         return msgspec.structs.replace(before, path=str(path))
 
     return find_model
+
+
+def check_model(context: AppContext, path: Path) -> None:
+    """Raises ModelError for a file that cannot be loaded, before the model that answers now is let go."""
+    from ebbtide.app.background import run_job
+
+    refuse_other_kinds(path)
+    run_job(["check", str(path)], context.paths.engine_log, lambda stage, done, total: None)
 
 
 def open_keeper(context: AppContext) -> "ChatKeeper":
@@ -134,7 +147,7 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKee
     from ebbtide.app.chat_session import ChatSession
     from ebbtide.app.chat_tools import ChatTools
     from ebbtide.app.presets import PresetFolder
-    from ebbtide.app.rescue import save_or_rescue
+    from ebbtide.app.rescue import save_or_rescue, tell_way_back
 
     def make_session(post_engine: PostEvent, post_fetcher: PostEvent) -> ChatSession:
         def find_fetcher(wanted: Load) -> "EngineClient | None":
@@ -161,10 +174,11 @@ def chat_on_screen(context: AppContext, load: Load, wish: Wish, keeper: "ChatKee
         remember=remember,
         chat_id=wish.chat_id,
     )
-    app = ChatApp(make_session, wish.theme, lambda theme: remember("theme", theme), tools)
+    app = ChatApp(make_session, wish.theme, tools)
     try:
         app.run()
     finally:
         save_or_rescue(app.session.keeper, app.session.conversation, tools.folder)
+        tell_way_back(app.session.keeper, app.session.conversation, wish.model)
     if app.return_code:
         sys.exit(app.return_code)

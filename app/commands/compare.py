@@ -22,7 +22,12 @@ from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.budget import parse_bytes
 
 NOT_GIVEN = EngineFlags().pack
-INSTALL_HINT = "Install it with: pip install 'ebbtide[baseline]' (it is compiled, which takes some minutes)."
+BASELINE = "llama-cpp-python==0.3.36"
+"""As the extra `baseline` has it."""
+INSTALL_HINT = (
+    f"Install it with: {shlex.quote(sys.executable)} -m pip install {BASELINE} "
+    "(it is compiled, which takes some minutes)."
+)
 
 
 class MemoryLimit(NamedTuple):

@@ -13,6 +13,15 @@ HEADINGS = (".answer--title", ".answer--heading", ".answer--subheading")
 BULLETS = ("• ", "◦ ", "▪ ")
 """By depth."""
 QUOTE_BAR = "▌ "
+NUMBER_CELLS = 4
+"""Of the mark of a numbered item, from the first on: a list that grows past 9 moves nothing. Past 99 a mark
+is wider, for its own item only.
+"""
+
+
+def numbered(mark: str) -> str:
+    """The mark of a numbered item ("1. "), with the space in front that it takes to stand below others."""
+    return mark.rjust(NUMBER_CELLS)
 
 
 def stacked(blocks: Sequence[Block], width: int, look: Look, *, airy: bool = True) -> list[Row]:
@@ -95,7 +104,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Items:
-    """A list. `marks` are as wide as each other; `loose`: with empty rows between the items."""
+    """A list. `loose`: with empty rows between the items."""
 
     marks: list[str]
     items: list[list[Block]]

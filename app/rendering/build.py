@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from ebbtide.app.rendering.blocks import BULLETS, Code, Heading, Items, Quote, Rule, Words
+from ebbtide.app.rendering.blocks import BULLETS, Code, Heading, Items, Quote, Rule, Words, numbered
 from ebbtide.app.rendering.inline import inline
 from ebbtide.app.rendering.rows import Block
 from ebbtide.app.rendering.tables import Table
@@ -49,9 +49,8 @@ class Builder:
     def _items(self, node: "SyntaxTreeNode", depth: int) -> Items:
         if node.type == "ordered_list":
             start = int(node.attrs.get("start", 1))
-            marks = [f"{number}{node.markup} " for number in range(start, start + len(node.children))]
-            widest = max(map(len, marks))
-            marks = [mark.rjust(widest) for mark in marks]
+            numbers = range(start, start + len(node.children))
+            marks = [numbered(f"{number}{node.markup} ") for number in numbers]
             inner = depth
         else:
             inner = depth + 1

@@ -1,17 +1,18 @@
 """The block that is still being written, drawn in the shape that it will have.
 
-Marks of emphasis and links show until the block is whole, and tables are lines; only the last line costs
-time when text is added.
+Links show as they are written until the block is whole, and tables are lines; only the last line costs time
+when text is added.
 """
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from textual.content import Content
+from textual.content import Content, Span
 
-from ebbtide.app.rendering.blocks import BULLETS, QUOTE_BAR, Heading
+from ebbtide.app.rendering.blocks import BULLETS, QUOTE_BAR, Heading, numbered
 from ebbtide.app.rendering.code import TAB_CELLS, code_label, code_rows, colored_lines
+from ebbtide.app.rendering.open_inline import Inline, open_inline
 from ebbtide.app.rendering.open_lines import QUOTE, ListState, OpenLines, Piece
 from ebbtide.app.rendering.rows import BLANK, NARROWEST, Look, Row, beside, wrapped
 
@@ -52,7 +53,7 @@ class OpenBlock:
             piece.kept = self._kept.setdefault((at, piece.kind), piece.kept)
             if (last is not None or not is_first) and _is_apart(last, piece, lines.lists, airy):
                 rows.append(_between(last, piece, width))
-            rows += _drawn(piece, lines.lists, width, look, number)
+            rows += _drawn(piece, width, look, number)
             number += piece.kind == "code"
         return rows
 
@@ -86,12 +87,12 @@ def _between(last: Piece | None, piece: Piece, width: int) -> Row:
     return beside([BLANK], bar, bar, is_ornament=True)[0]
 
 
-def _drawn(piece: Piece, lists: Sequence[ListState], width: int, look: Look, number: int) -> list[Row]:
+def _drawn(piece: Piece, width: int, look: Look, number: int) -> list[Row]:
     """The rows of a piece behind the marks of what it stands in."""
     fronts: list[tuple[str, bool, bool]] = []
     depth = 0
     for at, level in enumerate(piece.path):
-        mark = level.mark.rjust(lists[level.list_number].widest) if level.mark else BULLETS[depth % 3]
+        mark = numbered(level.mark) if level.mark else BULLETS[depth % 3]
         mark = QUOTE_BAR if level.is_quote else mark
         depth += not level.is_quote and not level.mark
         if width - len(mark) >= NARROWEST:
@@ -125,27 +126,47 @@ def _kept(piece: Piece, width: int, look: Look, number: int) -> list[Row]:
     if piece.kind == "code":
         return _code(piece, width, look, number)
     if piece.kind == "heading":
-        return Heading(Content(piece.lines[0]), len(piece.info)).rows(width, look)
+        return Heading(_from(open_inline(piece.lines[0]), 0), len(piece.info)).rows(width, look)
     verbatim = piece.kind == "lines"
-    text = "\n".join(piece.lines).expandtabs(TAB_CELLS) if verbatim else _joined(piece.lines)
-    return _grown(piece, text, width)
+    if verbatim:
+        return _grown(piece, Inline("\n".join(piece.lines).expandtabs(TAB_CELLS), []), width)
+    return _grown(piece, open_inline(_joined(piece.lines)), width)
 
 
-def _grown(piece: Piece, text: str, width: int) -> list[Row]:
-    """`text` in rows: those above the last one stay while it grows."""
-    before: str
+def _grown(piece: Piece, inline: Inline, width: int) -> list[Row]:
+    """Rows of a text: those above the last one stay while it grows."""
+    before: Inline
     rows: list[Row]
-    before, rows = piece.kept.get(width, ("", []))
-    if text != before or not rows:
+    before, rows = piece.kept.get(width, (Inline("", []), []))
+    if inline != before or not rows:
         last = rows[-1] if rows else None
-        if last is not None and text.startswith(before) and before.endswith(last.content.plain):
-            rest = text[len(before) - len(last.content) :]
-            first, *more = wrapped(Content(rest), width)
+        start = len(before.text) - len(last.content) if last is not None else 0
+        if last is not None and _goes_on(inline, before, start) and before.text.endswith(last.content.plain):
+            first, *more = wrapped(_from(inline, start), width)
             rows = [*rows[:-1], first._replace(joint=last.joint), *more]
         else:
-            rows = wrapped(Content(text), width)
-        piece.kept[width] = text, rows
+            rows = wrapped(_from(inline, 0), width)
+        piece.kept[width] = inline, rows
     return rows
+
+
+def _goes_on(inline: Inline, before: Inline, start: int) -> bool:
+    """Whether only what follows `start` looks otherwise than before."""
+    return inline.text.startswith(before.text) and _looks(inline, start) == _looks(before, start)
+
+
+def _looks(inline: Inline, end: int) -> set[tuple[int, int, object]]:
+    return {(span.start, min(span.end, end), span.style) for span in inline.spans if span.start < end}
+
+
+def _from(inline: Inline, start: int) -> Content:
+    """What follows `start`."""
+    spans = [
+        Span(max(span.start - start, 0), span.end - start, span.style)
+        for span in inline.spans
+        if span.end > start
+    ]
+    return Content(inline.text[start:], spans)
 
 
 def _joined(lines: Sequence[str]) -> str:

@@ -45,10 +45,9 @@ QUOTE = Level(-1)
 
 
 class ListState(NamedTuple):
-    """`loose`: with empty rows between its items. `widest`: of its marks, in cells."""
+    """`loose`: with empty rows between its items."""
 
     loose: bool = False
-    widest: int = 0
 
 
 @dataclass
@@ -201,8 +200,6 @@ class OpenLines:
             self.lists.append(ListState())
         space = len(marker[2]) if 0 < len(marker[2]) <= _CODE_INDENT else 1
         level = Level(here, column + len(marker[1]) + space, sign, number)
-        widest = max(self.lists[here].widest, len(level.mark))
-        self.lists[here] = self.lists[here]._replace(widest=widest)
         self._path += (level,)
         return level.column
 

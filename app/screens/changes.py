@@ -83,13 +83,17 @@ class Changes:
 
         What a person did to experts by hand goes with the engine, and that is told.
         """
-        if self._session.answer.phase is not None:
-            self.must_be_idle()
+        self.may_reload()
         if load.path == self._session.load.path:
             self._tell_ended(ended_by_load(self._screen.panel.feed.residency, load.quality))
         if what:
             self._reloading = self._screen.note(f"Loading again with {what}.", passing=True)
         self._session.reload(load)
+
+    def may_reload(self) -> None:
+        """Raises BusyError while words of an answer come."""
+        if self._session.answer.phase is not None:
+            self.must_be_idle()
 
     def _tell_ended(self, said: str) -> None:
         """In the chat, for good, and in the event log."""
@@ -106,6 +110,7 @@ class Changes:
     async def _show_other_chat(self) -> None:
         """Another chat is on the screen; each has its own draft."""
         screen = self._screen
+        screen.forget_hint()
         screen.questions.forget_ways_out()
         screen.questions.load_queue()
         screen.area.end_edit()

@@ -213,6 +213,11 @@ class ChatScreen(SelectingScreen):
         self._unseen_hint = None if self.app.screen is self else (text, seconds)
         self.query_one(StatusLine).say(text, seconds)
 
+    def forget_hint(self) -> None:
+        """It was about a chat that is not on the screen any more."""
+        self._unseen_hint = None
+        self.query_one(StatusLine).say("")
+
     async def guarded(self, deed: Awaitable[None]) -> None:
         """Do something; a failure that people can understand is shown with its hint."""
         try:

@@ -58,7 +58,7 @@ class EngineEvents:
         screen.panel.take(event)
         if isinstance(event, Decision) and event.kind == "advice":
             screen.note(f"{event.sentence}.", passing=True)
-        leaf = self._session.conversation.leaf
+        leaf, was_there = self._session.conversation.leaf, self._session.model.is_going_back
         if not self._session.handle(event):
             return
         screen.wake()
@@ -71,7 +71,9 @@ class EngineEvents:
                 screen.area.recount()
                 await screen.turns.sync()
                 await screen.changes.reloaded()
-                if event.notices:  # they are about this load: the next thing makes them old
+                # They are about this load: the next thing makes them old. Of a model that is there again they
+                # are known, and would push away why its successor is not.
+                if event.notices and not was_there:
                     screen.note("\n".join(event.notices), passing=True)
             case Counted():
                 screen.area.recount()

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from textual.content import Content
+
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.screens.picker import Choice, Picker
 from ebbtide.app.slash.registry import Command
-from ebbtide.app.store import export_json, export_markdown, file_name
+from ebbtide.app.store import Hit, export_json, export_markdown, file_name
 from ebbtide.app.when import when
 from ebbtide.engine.errors import UsageError
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_CHATS = 500
 NO_HIT = "No chat has these words."
+TITLE_CELLS = 24
+"""Of the chat that a found message is in."""
 EXPORTS = ("md", "json")
 
 
@@ -46,7 +50,7 @@ async def search(screen: "ChatScreen", argument: str) -> None:
             Choice(
                 f"{hit.chat_id} {hit.message_id or ''}",
                 safe_line(hit.snippet.text),
-                f"{safe_line(hit.title)[:30]} · {when(hit.created_ms)}",
+                _where(hit),
             )
             for hit in (store.search(query) if query.strip() else [])
         ]
@@ -56,6 +60,15 @@ async def search(screen: "ChatScreen", argument: str) -> None:
             await screen.guarded(screen.changes.open_hit(value))
 
     screen.app.push_screen(Picker("Search all chats", find, argument, NO_HIT), chosen)
+
+
+def _where(hit: Hit) -> str:
+    """Of a message: its chat, cut at the end; a chat's title is in front already."""
+    at = when(hit.created_ms)
+    if hit.message_id is None:
+        return at
+    title = Content(safe_line(hit.title)).truncate(TITLE_CELLS, ellipsis=True)
+    return f"{title.plain} · {at}"
 
 
 async def rename(screen: "ChatScreen", argument: str) -> None:

@@ -3,6 +3,7 @@
 import shlex
 from typing import TYPE_CHECKING
 
+from ebbtide.app.program import program
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.slash.registry import Command
 from ebbtide.engine.messages import Load
@@ -11,17 +12,19 @@ if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
 
 
+_USUAL = Load("")
+
+
 def race_command(load: Load) -> str:
     """The command line that races the same model with the same settings."""
-    parts = ["ebbtide", "compare", load.path]
-    for name, value, usual in (
-        ("budget", load.budget, "auto"),
-        ("threads", load.threads, 0),
-        ("isa", load.isa, "auto"),
-    ):
-        if value != usual:
+    parts = ["compare", load.path]
+    for name in ("budget", "ctx", "threads", "isa", "device", "policy"):
+        value = getattr(load, name)
+        if value != getattr(_USUAL, name):
             parts += [f"--{name}", str(value)]
-    return shlex.join(parts)
+    if load.prefetch:
+        parts.append("--prefetch")
+    return f"{program()} {shlex.join(parts)}"
 
 
 async def compare(screen: "ChatScreen", argument: str) -> None:

@@ -1,5 +1,6 @@
 """Commands about the model, its memory and how it answers."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,7 +26,9 @@ QUALITY_NAMES = ("exact", "high", "balanced", "fast")
 async def model(screen: "ChatScreen", argument: str) -> None:
     """Load another model; the chat stays. Without a name, choose one."""
     if argument:
-        await screen.changes.reload(screen.tools.find_model(argument, screen.session.load))
+        screen.changes.may_reload()
+        find = screen.tools.find_model
+        await screen.changes.reload(await asyncio.to_thread(find, argument, screen.session.load))
         return
     rows = [
         Choice(str(found.path), safe_line(found.name), f"{format_bytes(found.size_bytes)} · {found.source}")

@@ -19,14 +19,14 @@ async def show_help(screen: "ChatScreen", argument: str) -> None:
 async def theme(screen: "ChatScreen", argument: str) -> None:
     """Change the colours, and remember them."""
     if not argument:
-        # `auto` and `ansi` are whichever of the others the terminal wants.
-        in_use = [wish for wish in THEME_WISHES if theme_name(wish) == screen.app.theme][-1:]
-        rows = [Choice(wish, wish, "in use" if wish in in_use else "") for wish in THEME_WISHES]
+        rows = [Choice(wish, wish, "in use" if wish == screen.tools.theme else "") for wish in THEME_WISHES]
         screen.pick("Themes", rows, lambda wish: theme(screen, wish))
         return
     if argument not in THEME_WISHES:
         raise UsageError(f"There is no theme {argument!r}", hint="There are: " + ", ".join(THEME_WISHES))
     screen.app.theme = theme_name(argument)
+    screen.tools.theme = argument
+    screen.tools.remember("theme", argument)
 
 
 async def panel(screen: "ChatScreen", argument: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ebbtide.app.safe_text import whole_text
 from ebbtide.app.store.records import Hit
-from ebbtide.app.store.snippets import snippet
+from ebbtide.app.store.snippets import snippet, title_snippet
 
 MODULE = "fts5"
 BATCH = 250
@@ -134,7 +134,7 @@ def _titles(connection: sqlite3.Connection, terms: list[str]) -> Iterator[Hit]:
     rows = connection.execute("SELECT id, title, updated_ms FROM chats ORDER BY updated_ms DESC, id DESC")
     for chat_id, title, updated_ms in rows:
         if _has_all(title, terms):
-            yield Hit(chat_id, title, None, "", updated_ms, snippet(title, terms))
+            yield Hit(chat_id, title, None, "", updated_ms, title_snippet(title, terms))
 
 
 def _by_reading(connection: sqlite3.Connection, terms: list[str]) -> Iterator[Hit]:

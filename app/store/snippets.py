@@ -5,10 +5,12 @@ import re
 from ebbtide.app.safe_text import safe_line
 from ebbtide.app.store.records import Snippet
 
-BEFORE = 32
-"""Characters kept in front of the first match."""
+BEFORE = 16
+"""Characters kept in front of the first match: in the narrowest list the match is in view."""
 LENGTH = 120
 CUT = "…"
+TITLE_SEEN, TITLE_HEAD = 44, 20
+"""Characters of a title that any list shows; and of its beginning, where the match is beyond those."""
 
 
 def snippet(text: str, terms: list[str]) -> Snippet:
@@ -21,6 +23,16 @@ def snippet(text: str, terms: list[str]) -> Snippet:
     after = CUT if begin + LENGTH < len(line) else ""
     found = pattern.finditer(before + piece, len(before))
     return Snippet(before + piece + after, tuple(match.span() for match in found))
+
+
+def title_snippet(title: str, terms: list[str]) -> Snippet:
+    """A title is known by its beginning: it is left whole, but for what is between that and a late match."""
+    line = safe_line(title)
+    pattern, first = _first(line, terms)
+    if first is not None and first.end() > TITLE_SEEN:
+        head = line[: line.rfind(" ", 0, TITLE_HEAD + 1)] if " " in line[:TITLE_HEAD] else line[:TITLE_HEAD]
+        line = f"{head} {CUT} {line[_word_start(line, first.start()) :]}"
+    return Snippet(line, tuple(match.span() for match in pattern.finditer(line)))
 
 
 def _first(line: str, terms: list[str]) -> tuple[re.Pattern[str], re.Match[str] | None]:

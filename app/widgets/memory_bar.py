@@ -10,7 +10,7 @@ from textual.widget import Widget
 from ebbtide.app.chat_text import MemoryPart, memory_parts
 from ebbtide.app.panel.numbers import together
 from ebbtide.engine.messages import Memory
-from ebbtide.engine.sizes import in_unit, unit_for
+from ebbtide.engine.sizes import budget_words, unit_for
 
 MIN_BAR_CELLS, MAX_BAR_CELLS = 6, 40
 ENOUGH_BAR_CELLS = 20
@@ -100,8 +100,7 @@ class MemoryBar(Widget):
 
     @staticmethod
     def _budget(memory: Memory) -> str:
-        unit_bytes, unit, digits = unit_for(memory.budget_bytes)
-        return f"{in_unit(memory.budget_bytes, unit_bytes, digits)} {unit}"
+        return budget_words(memory.budget_bytes)
 
     def _words(self, memory: Memory, parts: list[MemoryPart]) -> list[tuple[str, Style]]:
         """The legend: every part that is not empty, and the whole, in one unit."""

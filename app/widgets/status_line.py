@@ -1,4 +1,4 @@
-"""One line about model and chat: name, what it does, title, speed, context; or for a moment a hint."""
+"""One line about model and chat: name, quality, state, title, speed, context; or for a moment a hint."""
 
 from typing import ClassVar
 
@@ -35,6 +35,7 @@ STEPS: tuple[Step, ...] = (
     ("context", 2),
     ("state", 0),
     ("detail", 1),
+    ("quality", 0),
     ("name", 0),
     ("context", 0),
     ("detail", 0),
@@ -46,6 +47,8 @@ class Status(msgspec.Struct, frozen=True):
     """What the line draws: an immutable picture of a session."""
 
     name: str = ""
+    quality: str = ""
+    """In what precision the model answers, or will once it is loaded; empty where that is exact."""
     phase: Phase = Phase.STARTING
     detail: str = ""
     speed_tok_s: float = 0.0
@@ -67,7 +70,7 @@ class Status(msgspec.Struct, frozen=True):
 
 def status_of(session: ChatSession, fallback_name: str) -> Status:
     """Take the picture."""
-    snapshot, loaded = session.snapshot, session.loaded
+    snapshot, loaded = session.progress, session.loaded
     reading = session.phase is Phase.READING
     detail = describe_progress(session)
     if reading and snapshot is not None and snapshot.prompt_tokens:
@@ -81,6 +84,7 @@ def status_of(session: ChatSession, fallback_name: str) -> Status:
         share=detail if reading else share_of(session),
         waits=session.exchange.waiting and session.phase in NOT_YET,
         name=safe_line(loaded.name if loaded is not None else fallback_name),
+        quality="" if session.phase is Phase.STARTING else quality_word(session.load.quality),
         phase=session.phase,
         detail=detail,
         speed_tok_s=speed,
@@ -142,6 +146,7 @@ class StatusLine(Widget):
         if self.hint:
             return {
                 "name": [self.hint, *shorter(self.hint, LEAST_NAME_CELLS)],
+                "quality": [""],
                 "state": [""],
                 "detail": [""],
                 "title": [""],
@@ -149,6 +154,7 @@ class StatusLine(Widget):
             }
         return {
             "name": [*(f"{name}  " for name in shorter(status.name, LEAST_NAME_CELLS)), ""],
+            "quality": [status.quality and f"{status.quality}  ", ""],
             "state": [f"{self._mark()} {words}" for words in _states(status)],
             "detail": [words and f"  {words}" for words in (status.detail, status.share, "")],
             "title": [*(f"  “{title}”" for title in _titles(status.title)), ""],
@@ -162,6 +168,7 @@ class StatusLine(Widget):
         return Content.assemble(
             (said["name"].rstrip(), self.get_visual_style("status--name")),
             "  " if said["name"] else "",
+            (said["quality"], figure),
             (said["state"], self.get_visual_style(self._state_class())),
             (said["detail"], figure),
             (said["title"], figure),
@@ -199,6 +206,11 @@ def word_of(session: ChatSession) -> str:
     return state_word(progress.stage) if progress is not None and under_way else ""
 
 
+def quality_word(quality: str) -> str:
+    """What is said of it beside a name: exact is the usual one, of which nothing is."""
+    return "" if quality == "exact" else safe_line(quality)
+
+
 def _states(status: Status) -> list[str]:
     """What the model does, and whether somebody waits for it."""
     word = status.word or str(status.phase)
@@ -215,7 +227,8 @@ def _contexts(status: Status) -> list[str]:
     """How full the context is: with what is being written, without, without its name, in a word."""
     if not status.context_size:
         return [""]
-    used = f"{'~' if status.is_estimate else ''}{status.context_used:,}"
+    # A chat may be longer than the context, which then is full.
+    used = f"{'~' if status.is_estimate else ''}{min(status.context_used, status.context_size):,}"
     draft = f" + {status.draft.figure}" if status.draft.tokens else ""
     word = _fullness_of(status)
     end = f" / {status.context_size:,}{' ' if word else ''}{word}"

@@ -11,6 +11,7 @@ from ebbtide.engine.memory.budget import Budget, parse_bytes, share_bytes
 from ebbtide.engine.sizes import (
     MIB,
     adding_up,
+    budget_words,
     mib_about,
     mib_there,
     mib_typed,
@@ -192,8 +193,8 @@ def _raised(needs: Needs, budget: Budget, size: int, ctx: int) -> list[str]:
     if share >= size:
         return []
     return [
-        f"The budget is {mib_words(size)}, because a context of {ctx:,} tokens takes that much: "
-        f"{budget.value:g} % would be {mib_words(share)}."
+        f"The budget is {budget_words(size)}, because a context of {ctx:,} tokens takes that much: "
+        f"{budget.value:g} % would be {budget_words(share)}."
     ]
 
 

@@ -43,6 +43,7 @@ def test_a_size_that_says_itself_is_said_once() -> None:
     assert words_of("2736MiB", 2736 * MIB) == words_of("2,736 mib", 2736 * MIB) == "2,736 MiB"
     assert words_of("20%", 301 * MIB) == "20% (301 MiB)"
     assert words_of("auto", None) == "auto"
+    assert words_of("30%", 323 * MIB + 300_000) == "30% (323 MiB)", "as the memory bar has it"
 
 
 def test_a_pack_is_needed_only_below_its_bound_and_where_none_may_be_made_unasked() -> None:

@@ -1,14 +1,17 @@
 """Which chat this is, and how the others are reached: Ctrl+O, the list, a title of one's own."""
 
 import pytest
+from textual.widgets import Input
 
 from ebbtide.app.screens.picker import Picker
 from ebbtide.app.screens.text_page import TextPage
 from ebbtide.app.store import memory_store
+from ebbtide.app.widgets.status_line import StatusLine
 from tests.app.test_chat_kept import app_with, contents
 from tests.helpers.chat_host import (
     answered,
     ask,
+    drawn,
     press,
     prompt_of,
     ready,
@@ -63,6 +66,36 @@ async def test_a_search_without_hits_and_a_list_without_matches_say_so() -> None
         await until(pilot, lambda: isinstance(pilot.app.screen, Picker))
         press(pilot, *"xyz")
         await shown(pilot, "Nothing here has these words.")
+
+
+async def test_what_was_found_is_in_view_with_the_beginning_of_its_title() -> None:
+    store = memory_store()
+    title = "How to write a parser for dates and times in Python"
+    chat = store.create_chat(title=title)
+    store.add_message(chat.id, None, "user", "a long way of saying that the needle is in the haystack")
+    async with app_with(store).run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "/search needle")
+        await shown(pilot, "needle", "How to write a parser f… ·")
+        pilot.app.screen.query_one(Input).value = "dates"
+        await shown(pilot, title, without=["needle"])
+
+
+async def test_a_note_about_one_chat_goes_with_it() -> None:
+    store = memory_store()
+    async with app_with(store).run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await answered(pilot, "what is ebb?")
+        first = screen_of(pilot).session.keeper.chat
+        assert first is not None
+        screen = screen_of(pilot)
+        for change in (screen.changes.new, lambda: screen.changes.open_hit(first.id)):
+            note = screen.note("This is a new chat; the old one stays as it was.", passing=True)
+            await until(pilot, lambda note=note: note.is_attached)  # type: ignore[misc]
+            assert "This is a new chat" in screen.query_one(StatusLine).hint
+            await change()
+            await settled(pilot)
+            assert "This is a new chat" not in drawn(pilot.app)
 
 
 async def test_numbers_of_messages_are_in_words_that_fit() -> None:

@@ -5,11 +5,14 @@ import pytest
 from ebbtide.app.chat_session import ChatSession
 from ebbtide.app.exchange import AGAIN_TEMPERATURE
 from ebbtide.app.phase import Phase
+from ebbtide.app.token_counts import Cost
 from ebbtide.engine.client import ClientEvent, Died, EngineClient
 from ebbtide.engine.messages import (
     Cancel,
     Clear,
     Command,
+    CountChat,
+    Counted,
     Failed,
     Finished,
     FinishReason,
@@ -198,6 +201,21 @@ def test_a_question_that_was_taken_back_is_in_no_context(session: ChatSession) -
     session.stop()
     feed(session, finished(1, "", "cancelled"))
     assert session.turns == [] and session.context_used == 0
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "length"])
+def test_an_answer_that_was_cut_is_as_long_as_after_it_was_opened_again(
+    session: ChatSession, client: RecordingClient, reason: FinishReason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RecordingClient, "running", True)
+    feed(session, LOADED)
+    session.ask("hi")
+    feed(session, read(1, 30), finished(1, "hello", reason))
+    assert session.context_used == 30, "until the engine has counted the end that the template adds"
+    counts = [command for command in client.sent if isinstance(command, CountChat)]
+    assert len(counts) == 1
+    feed(session, Counted(counts[0].request_id, [32]))
+    assert session.context == Cost(32)
 
 
 def test_what_is_left_out_leaves_the_context_at_once_and_comes_back(session: ChatSession) -> None:

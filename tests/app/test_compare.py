@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -313,7 +314,14 @@ def test_a_contender_that_had_more_than_its_limit_is_told(
 def test_without_llama_cpp_nothing_runs(cli: Cli, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "is_installed", lambda: False)
     done = cli("compare", model)
-    assert done.code == 2 and "pip install 'ebbtide[baseline]'" in done.err and done.out == ""
+    assert done.code == 2 and command.BASELINE in done.err and done.out == ""
+
+
+def test_all_say_alike_how_llama_cpp_is_installed() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras["baseline"] == [command.BASELINE]
+    install = f"-m pip install {command.BASELINE}"
+    assert f"python {install}" in (ROOT / "README.md").read_text() and install in command.INSTALL_HINT
 
 
 @pytest.mark.parametrize(

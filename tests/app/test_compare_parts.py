@@ -144,6 +144,8 @@ def test_the_command_for_another_terminal() -> None:
     assert race_command(Load("/m.gguf")) == "ebbtide compare /m.gguf"
     load = Load("/my models/m.gguf", budget="40%", threads=2, isa="avx2")
     assert race_command(load) == "ebbtide compare '/my models/m.gguf' --budget 40% --threads 2 --isa avx2"
+    load = Load("/m.gguf", ctx=4224, device="cuda:1", policy="lru", prefetch=True)
+    assert race_command(load) == "ebbtide compare /m.gguf --ctx 4224 --device cuda:1 --policy lru --prefetch"
 
 
 @pytest.mark.parametrize("by_key", [False, True])

@@ -155,3 +155,25 @@ def test_the_whole_program_tells_where_the_rescued_files_are(
         behind = terminal.output.rpartition(b"\x1b[?1049l")[2].decode()
         assert "2 messages are not saved in the chat store" in behind and str(markdown.name) in behind
         assert "my words" in markdown.read_text("utf-8") and "the answer" in markdown.read_text("utf-8")
+
+
+def test_after_the_end_it_is_said_how_to_go_on_with_a_chat(model: str) -> None:
+    with Terminal(Script(), model) as terminal:
+        terminal.wait_for("ready")
+        terminal.send("hello\r")
+        terminal.wait_for("You said: hello")
+        terminal.wait_for("context 4 / ")
+        terminal.send("\x04")
+        assert terminal.wait_for_end() == 0
+        behind = terminal.output.rpartition(b"\x1b[?1049l")[2].decode()
+    [chat] = open_store(find_paths().chats).list_chats()
+    told = " ".join(behind.split())
+    assert f"--chat {chat.id}` goes on with this chat." in told and Path(model).name in told
+
+
+def test_after_an_empty_chat_nothing_is_said(model: str) -> None:
+    with Terminal(Script(), model) as terminal:
+        terminal.wait_for("ready")
+        terminal.send("\x04")
+        assert terminal.wait_for_end() == 0
+        assert "--chat" not in terminal.output.rpartition(b"\x1b[?1049l")[2].decode()

@@ -53,6 +53,23 @@ async def test_an_end_is_said_in_the_status_line_while_the_reader_is_elsewhere()
         await shown(pilot, "Stopped.")
 
 
+async def test_why_a_model_is_not_there_outlives_the_return_of_the_one_before() -> None:
+    script = Script(
+        load_failure=["the model does not fit", "Give it more.", "4"],
+        load_failure_of="large",
+        notices=["Widths are chosen by the weights' errors alone."],
+    )
+    async with chat_app(script).run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await shown(pilot, "Widths are chosen")
+        await ask(pilot, "/model large.gguf")
+        await until(pilot, lambda: screen_of(pilot).session.error is not None)
+        await ready(pilot)
+        await settled(pilot)
+        await shown(pilot, "does not fit", "is being loaded again", without=["Widths are chosen"])
+        assert screen_of(pilot).session.load.path == "/models/tiny.gguf"
+
+
 async def test_a_question_that_does_not_fit_is_told_once() -> None:
     failure = ["the context is full", "Leave something out.", "5"]
     async with chat_app(Script(answer="ok", request_failure=failure, fail_when_turns=3)).run_test(

@@ -6,6 +6,7 @@ import pytest
 
 from tests.helpers.app_types import Cli
 from tests.helpers.fake_engine import Script
+from tests.helpers.tiny_models import write_tiny
 
 
 def test_a_chat_line_by_line(cli: Cli, model: str) -> None:
@@ -43,8 +44,7 @@ def test_commands_that_are_not_here_are_refused_and_paths_are_asked(cli: Cli, mo
 
 
 def test_model_budget_and_context_are_changed_line_by_line(cli: Cli, model: str, tmp_path: Path) -> None:
-    other, record = tmp_path / "other.gguf", tmp_path / "commands"
-    other.write_bytes(Path(model).read_bytes())
+    other, record = write_tiny(tmp_path / "other.gguf", "llama"), tmp_path / "commands"
     typed = f"/budget 300MiB\n/ctx 2048\n/ctx many\n/budget\n/model {other}\n/model nowhere\nhello\n"
     result = cli(model, "--plain", stdin=typed, script=Script(record=str(record)))
     assert result.out == "You said: hello\n"
@@ -76,7 +76,7 @@ def test_the_engines_death_and_the_next_question(cli: Cli, model: str) -> None:
 def test_a_model_that_does_not_load(cli: Cli, model: str) -> None:
     script = Script(load_failure=["corrupt", "Fetch it again.", "3"])
     result = cli(model, "--plain", stdin="", script=script)
-    assert "Fetch it again." in result.err
+    assert result.err == "ebbtide: Corrupt.\n  Fetch it again.\n"
 
 
 def test_control_characters(cli: Cli, model: str) -> None:

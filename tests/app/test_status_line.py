@@ -10,7 +10,17 @@ from ebbtide.app.token_counts import Cost
 from ebbtide.app.widgets.squeeze import shorter, squeeze
 from ebbtide.app.widgets.status_line import Status, StatusLine, status_of
 from ebbtide.engine.client import EngineClient
-from ebbtide.engine.messages import Load, Progress
+from ebbtide.engine.messages import (
+    Command,
+    Finished,
+    Load,
+    Loaded,
+    Memory,
+    Progress,
+    Snapshot,
+    Timings,
+    Usage,
+)
 from tests.helpers.chat_host import (
     answered,
     ask,
@@ -44,6 +54,16 @@ LOADING = Status(
     waits=True,
 )
 FULL = msgspec.structs.replace(ANSWERING, context_used=8190, draft=Cost(1200))
+
+
+LOADED = Loaded("tiny", "llama", 4096, 100, 2, 8, "portable", 2, 0.5, Memory())
+
+
+class Recording(EngineClient):
+    """Starts and sends nothing."""
+
+    def send(self, command: Command) -> None:
+        pass
 
 
 class Lines(App[None]):
@@ -90,6 +110,61 @@ async def test_what_gives_way_first() -> None:
     without_speed = await line(ANSWERING, 50)
     assert "tok/s" not in without_speed and "Ebbtide Starter" in without_speed
     assert "Ebbti…  ◐ answering" in await line(ANSWERING, 40)
+
+
+BALANCED = msgspec.structs.replace(ANSWERING, quality="balanced")
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        (120, "Ebbtide Starter  balanced  ◐ answering  “A question about closures”"),
+        (80, "Ebbtide Starter  balanced  ◐ answering"),
+        (60, "Ebbtide Starter  balanced  ◐ answering"),
+        (50, "Ebbti…  balanced  ◐ answering"),
+    ],
+)
+async def test_a_quality_that_is_not_exact_is_said_beside_the_name(width: int, said: str) -> None:
+    assert said in await line(BALANCED, width)
+    assert "exact" not in await line(ANSWERING, width)
+
+
+@pytest.mark.parametrize("used", [4224, 4225, 6000])
+async def test_no_more_of_the_context_is_used_than_there_is(used: int) -> None:
+    text = await line(msgspec.structs.replace(ANSWERING, context_used=used, context_size=4224), 120)
+    assert "context 4,224 / 4,224 full" in text
+
+
+def test_figures_of_an_earlier_prompt_are_not_those_of_the_next() -> None:
+    session = ChatSession(Recording(command=["nothing"]), Load("/models/tiny.gguf"))
+    session.handle(LOADED)
+    session.ask("first")
+    session.handle(Snapshot(1, "prefill", 278, 278, 0, 278, 4096, 0.0, 71.0, Memory()))
+    assert status_of(session, "").detail == "278/278"
+    session.handle(Finished(1, "ok", [1], "stop", Usage(278, 0, 1), Timings(), Memory()))
+    assert status_of(session, "").context_used == 278
+    session.ask("a paste of some megabytes")
+    status = status_of(session, "")
+    assert (status.phase, status.detail, status.speed_tok_s) == (Phase.READING, "", 0.0)
+    session.handle(Snapshot(2, "prefill", 900, 256, 0, 300, 4096, 0.0, 71.0, Memory()))
+    assert status_of(session, "").detail == "256/900"
+
+
+async def test_a_narrow_line_without_the_quality_names_the_state() -> None:
+    assert "Ebbti…  ◐ answering" in await line(BALANCED, 40)
+
+
+async def test_another_quality_is_said_at_once() -> None:
+    async with chat_app(Script(load_delay_s=2.0)).run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        await shown(pilot, "● ready", without=["balanced"])
+        await ask(pilot, "/quality balanced")
+        await until(pilot, lambda: screen_of(pilot).query_one(StatusLine).status.quality == "balanced")
+        assert screen_of(pilot).session.phase is Phase.LOADING
+        await ready(pilot)
+        await shown(pilot, "balanced  ● ready")
+        await ask(pilot, "/quality exact")
+        await shown(pilot, "● ready", without=["balanced"])
 
 
 async def test_a_question_that_waits_for_the_model_says_so() -> None:

@@ -58,13 +58,26 @@ def test_choice(wish: str, terminal: str, name: str, monkeypatch: pytest.MonkeyP
     assert theme_name(wish) == name
 
 
-async def test_a_theme_chosen_in_the_app_is_remembered() -> None:
-    remembered: list[str] = []
-    app = chat_app(Script(), "dark", remembered.append)
+async def test_a_theme_chosen_in_the_app_is_remembered_by_the_name_that_was_given() -> None:
+    remembered: list[tuple[str, str | bool]] = []
+    app = chat_app(Script(), "light", lambda name, value: remembered.append((name, value)))
     async with app.run_test() as pilot:
         assert set(app.available_themes) == {theme.name for theme in THEMES}
-        app.theme = LIGHT.name
-        await until(pilot, lambda: remembered[-1:] == ["light"])
+        await ready(pilot)
+        for wish in THEME_WISHES:
+            await ask(pilot, f"/theme {wish}")
+            await until(pilot, lambda wish=wish: remembered[-1:] == [("theme", wish)])  # type: ignore[misc]
+            assert app.theme == theme_name(wish)
+
+
+@pytest.mark.parametrize("wish", THEME_WISHES)
+async def test_the_name_in_use_is_the_one_that_was_chosen(wish: str) -> None:
+    async with chat_app(Script(), wish).run_test(size=(100, 30)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "/theme")
+        await shown(pilot, "in use")
+        in_use = [line.split() for line in drawn(pilot.app).split("\n") if "in use" in line]
+        assert len(in_use) == 1 and wish in in_use[0]
 
 
 async def test_lists_mark_what_enter_takes_and_the_theme_in_use() -> None:

@@ -2,7 +2,16 @@
 
 import pytest
 
-from ebbtide.engine.sizes import MIB, format_bytes, mib_about, mib_there, mib_words, too_much_words
+from ebbtide.engine.sizes import (
+    GIB,
+    MIB,
+    budget_words,
+    format_bytes,
+    mib_about,
+    mib_there,
+    mib_words,
+    too_much_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,3 +52,8 @@ def test_too_much_in_one_unit_where_that_tells_them_apart(
     wanted: int, there: int, words: tuple[str, str]
 ) -> None:
     assert too_much_words(wanted, there) == words
+
+
+def test_a_budget_in_use_reads_as_in_the_bar() -> None:
+    assert budget_words(323 * MIB + 300_000) == "323 MiB"
+    assert budget_words(2736 * MIB) == "2,736 MiB" and budget_words(20 * GIB) == "20.0 GiB"

@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 
 from ebbtide.app.chat_app import ChatApp, PostEvent
 from ebbtide.app.chat_session import ChatSession
+from ebbtide.app.chat_tools import ChatTools
 from ebbtide.app.screens.chat import ChatScreen
 from ebbtide.app.widgets.prompt import Prompt
 from ebbtide.app.widgets.transcript import Transcript
@@ -27,15 +28,17 @@ LAYOUT_ROUNDS = 10
 
 
 def chat_app(
-    script: Script, theme: str = "dark", remember_theme: Callable[[str], None] = lambda theme: None
+    script: Script,
+    theme: str = "dark",
+    remember: Callable[[str, str | bool], None] = lambda name, value: None,
 ) -> ChatApp:
-    """An application whose engine behaves as `script` says."""
+    """An application whose engine behaves as `script` says, and whose settings go to `remember`."""
 
     def make_session(post_engine: PostEvent, post_fetcher: PostEvent) -> ChatSession:
         client = EngineClient(command=command_line(script), on_event=post_engine)
         return ChatSession(client, Load("/models/tiny.gguf"))
 
-    return ChatApp(make_session, theme, remember_theme)
+    return ChatApp(make_session, theme, ChatTools(remember=remember))
 
 
 def screen_of(pilot: Pilot[None]) -> ChatScreen:

@@ -64,6 +64,8 @@ class Script(msgspec.Struct, frozen=True):
     notices: list[str] = []
     load_failure: list[str] = []
     """message, hint, exit code"""
+    load_failure_of: str = ""
+    """Only loads of files with this in their path fail."""
     request_failure: list[str] = []
     """message, hint, exit code; tokens of the question, if it alone is too long"""
     failure_delay_s: float = 0.0
@@ -184,7 +186,7 @@ class FakeEngine:
             time.sleep(self.script.load_delay_s / steps)
             if self.script.progress_steps:
                 self.emit(Progress("loading", step * 1_000_000, steps * 1_000_000))
-        if self.script.load_failure:
+        if self.script.load_failure and self.script.load_failure_of in load.path:
             self.emit(failure(0, self.script.load_failure))
             return
         self.ctx = load.ctx or self.script.ctx

@@ -6,7 +6,7 @@ import pytest
 from ebbtide.engine.errors import FitError, UsageError
 from ebbtide.engine.memory.budget import Budget, parse_budget
 from ebbtide.engine.memory.plan import KV_FLOOR_TOKENS, Needs, full_budget, make_plan, smallest_budget
-from ebbtide.engine.sizes import MIB, format_bytes, mib_words
+from ebbtide.engine.sizes import MIB, budget_words, format_bytes
 
 PAGE = 36 << 10
 NEEDS = Needs(
@@ -55,7 +55,7 @@ def test_it_is_told_when_a_context_takes_more_than_the_share() -> None:
         return make_plan(NEEDS, parse_budget(percent), ctx=ctx, available_bytes=PLENTY).notices
 
     (notice,) = told("12%", 8192)
-    for words in ("8,192 tokens", "12 % would be", mib_words(smallest_budget(NEEDS, 8192))):
+    for words in ("8,192 tokens", "12 % would be", budget_words(smallest_budget(NEEDS, 8192))):
         assert words in notice
     assert told("80%", 8192) == told("0%", 8192) == told("12%", 512) == ()
 

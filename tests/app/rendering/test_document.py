@@ -101,16 +101,25 @@ def test_an_image_is_told_and_not_fetched() -> None:
 
 def test_lists_in_lists() -> None:
     assert lines("1. one\n   - two\n     - three\n2. four\n10. five\n") == [
-        "1. one",
-        "   • two",
-        "     ◦ three",
-        "2. four",
-        "3. five",
+        " 1. one",
+        "    • two",
+        "      ◦ three",
+        " 2. four",
+        " 3. five",
         "",
     ]
     assert lines("9) nine\n10) ten\n") == [" 9) nine", "10) ten", ""]
     assert lines("- one\n\n  more\n- two\n") == ["• one", "", "  more", "", "• two", ""]
     assert lines("-\n- b\n") == ["•", "• b", ""]
+
+
+def test_a_numbered_list_that_grows_moves_none_of_its_items() -> None:
+    items = [f"{number}. item {number}\n" for number in range(1, 112)]
+    whole = lines("".join(items))
+    assert (whole[0], whole[9], whole[99]) == (" 1. item 1", "10. item 10", "100. item 100")
+    for count in (5, 9, 10, 99, 100):
+        assert lines("".join(items[:count]))[:count] == whole[:count]
+    assert lines("100. one two three\n", 14) == ["100. one two", "     three", ""]
 
 
 def test_levels_of_headings_look_different() -> None:

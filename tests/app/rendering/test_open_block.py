@@ -21,6 +21,7 @@ SHAPES = {
     "loose items": "1. one\n\n   ```sh\n   ls\n     -l\n   ```\n\n   more\n   words\n\n2. two\n\ntext",
     "lists in lists": "- a\n  - b\n    c\n    1. d\n    2. e\n  - f\n- g\n\ntext",
     "wide marks": "9. nine\n10. ten\n    goes on\n",
+    "marks of three digits": "98. a\n99. b\n100. c\n101. d\n",
     "four spaces": "1.  one\n    two\n\n    - three\n      four\n",
     "a heading": "## Title of it\n\ntext",
     "a quote": "> one\n> two\n>\n> three\n\ntext",
@@ -60,6 +61,61 @@ def test_while_it_is_written_it_stands_where_it_will_stand(name: str, width: int
         last = text.rpartition("\n")[2]
         may_be = [text] if any(map(str.isalpha, last)) else [text, text.removesuffix(last)]
         assert rows in [at_once(each, width) for each in may_be], text
+
+
+EMPHASIS = {
+    "strong": "Some **strong words that are long** in it",
+    "strong at the start": "**strong** and **more**.",
+    "in an item": "- **Name**: what `it is` for\n- **Other**: ~~gone~~ *here*",
+    "code": "Call `f(x) * 2` and ``a ` b`` then",
+    "em": "an *em word* and _another one_ in it",
+    "strong in strong": "***both* of** them and __strong__ too",
+    "names": "a snake_case_name and 2 * 3 * 4 and x ** 2",
+    "escapes": "not \\*em\\* here, 5\\_000",
+    "pointers": "char *p and char *q are two",
+    "a heading": "## The **title** of `it`",
+}
+
+
+@pytest.mark.parametrize("width", [14, 80])
+@pytest.mark.parametrize("name", [name for name in EMPHASIS if name not in ("strong in strong", "pointers")])
+def test_emphasis_looks_while_it_is_written_as_it_will_at_last(name: str, width: int) -> None:
+    text = EMPHASIS[name]
+    made = Document()
+    made.open_text = text
+    spans = [row.content.spans for row in made.rows(width, LOOK)]
+    assert plain(made.rows(width, LOOK)) == at_once(text, width)
+    whole, splitter = Document(), PartSplitter()
+    whole.append([*splitter.push(text), *splitter.flush()])
+    for mine, row in zip(spans, whole.rows(width, LOOK), strict=True):
+        assert sorted(map(str, mine)) == sorted(map(str, row.content.spans))
+
+
+@pytest.mark.parametrize("width", [14, 80])
+@pytest.mark.parametrize("name", EMPHASIS)
+def test_no_mark_of_strong_words_or_code_is_seen_and_what_was_kept_is_right(name: str, width: int) -> None:
+    text, growing = EMPHASIS[name], Document()
+    for end in range(1, len(text) + 1):
+        growing.open_text = text[:end]
+        fresh = Document()
+        fresh.open_text = text[:end]
+        rows = growing.rows(width, LOOK)
+        assert [(row.content.plain, row.joint) for row in rows] == [
+            (row.content.plain, row.joint) for row in fresh.rows(width, LOOK)
+        ]
+        assert [row.content.spans for row in rows] == [row.content.spans for row in fresh.rows(width, LOOK)]
+        shown = "\n".join(plain(rows))
+        if name in ("strong", "strong at the start", "in an item", "a heading"):
+            assert "**" not in shown and "`" not in shown
+
+
+def test_of_a_long_paragraph_with_emphasis_only_the_last_row_is_made_anew() -> None:
+    made = Document()
+    made.open_text = "**one two** three four **five six seven eight"
+    before = made.rows(12, LOOK)
+    made.open_text += " nine"
+    after = made.rows(12, LOOK)
+    assert all(old is new for old, new in zip(before[:-2], after, strict=False)) and len(before) > 3
 
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if name not in LONG])

@@ -170,6 +170,25 @@ def test_snippets_are_one_safe_line_and_mark_the_terms(text: str, terms: list[st
         assert any(found.casefold() == term.casefold() or found.lower() == term.lower() for term in terms)
 
 
+@pytest.mark.parametrize(
+    ("title", "query", "text"),
+    [
+        ("How do I parse dates in Python without a library", "python", None),
+        (
+            "How do I parse dates of all the countries in the world in Python",
+            "python",
+            "How do I parse dates … the world in Python",
+        ),
+        ("A" * 60 + "needle", "needle", "A" * 20 + " … " + "A" * 16 + "needle"),
+    ],
+)
+def test_a_title_is_shown_from_its_beginning(store: ChatStore, title: str, query: str, text: str) -> None:
+    store.create_chat(title=title)
+    [hit] = store.search(query)
+    assert hit.snippet.text == (text or title)
+    assert [word.casefold() for word in marked(hit)] == [query]
+
+
 def test_a_snippet_shows_the_surroundings() -> None:
     text = "before " * 50 + "the needle" + " after" * 50
     piece = snippet(text, ["needle"])

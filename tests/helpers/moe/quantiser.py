@@ -61,4 +61,4 @@ def _library() -> Path:
             path = Path(folder) / "lib" / name
             if path.exists():
                 return path
-    raise ModuleNotFoundError("llama-cpp-python is missing: pip install 'ebbtide[baseline]'")
+    raise ModuleNotFoundError("llama-cpp-python is missing: python -m pip install llama-cpp-python==0.3.36")
