@@ -123,6 +123,7 @@ class EngineEvents:
         """Show how the chat stands now, and say how the answer ended."""
         screen = self._screen
         self._session.answer.content.end()
+        screen.not_busy()
         await screen.turns.sync()
         await screen.transcript.draw()
         screen.area.recount()  # the chat is longer now: what is being written may not fit any more

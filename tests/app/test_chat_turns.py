@@ -4,6 +4,7 @@ import pytest
 from textual.pilot import Pilot
 
 from ebbtide.app import clipboard
+from ebbtide.app.widgets.status_line import StatusLine
 from ebbtide.app.widgets.turn_chooser import TurnChooser
 from ebbtide.app.widgets.turns import AnswerTurn
 from ebbtide.engine.messages import Turn
@@ -233,8 +234,12 @@ async def test_nothing_is_edited_while_an_answer_is_written() -> None:
             await ask(pilot, "/density")
             await ask(pilot, "/nonsense")
             await shown(pilot, "/nonsense", without=["An answer is being written"])
+        await ask(pilot, "/edit")
+        await shown(pilot, "An answer is being written")
         press(pilot, "escape")
         await until(pilot, lambda: not screen_of(pilot).session.busy)
+        await pilot.pause(0.2)
+        assert screen_of(pilot).query_one(StatusLine).hint == "", "it is true no longer"
         assert len(contents(pilot)) == 2
 
 
