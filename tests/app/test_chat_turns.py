@@ -254,3 +254,12 @@ async def test_compact_leads_to_what_makes_room() -> None:
         press(pilot, "enter")
         await shown(pilot, "not sent to the model any more")
         assert not screen_of(pilot).has_class("-compact")
+
+
+async def test_an_answer_without_a_word_says_so_and_gives_the_question_back() -> None:
+    async with chat_app(Script(answer=" ")).run_test(size=(80, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "what is ebb?")
+        await shown(pilot, "The model said nothing.")
+        await written(pilot, "what is ebb?")
+        assert contents(pilot) == []
