@@ -101,9 +101,9 @@ class ChatKeeper:
         self._saved, self._saved_at = (0, 0, 0), self._now()
 
     @never_raises
-    def answer_grew(self, content: AnswerContent) -> None:
-        """Save what is new, now and then."""
-        if self._answer is None or self._now() - self._saved_at < SAVE_S:
+    def answer_grew(self, content: AnswerContent, *, last: bool = False) -> None:
+        """Save what is new, now and then; `last`: at once, for the process ends."""
+        if self._answer is None or (self._now() - self._saved_at < SAVE_S and not last):
             return
         self._saved_at = self._now()
         epoch, thinking, answer = self._saved

@@ -184,7 +184,8 @@ class ChatSession:
         self.model.start()
 
     def close(self) -> None:
-        """End the processes."""
+        """Keep what was said, and end the processes."""
+        self.keeper.answer_grew(self.answer.content, last=True)
         self.model.close()
 
     def reload(self, load: Load) -> None:

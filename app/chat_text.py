@@ -44,9 +44,9 @@ def memory_parts(memory: Memory) -> list[MemoryPart]:
 
 
 def describe_end(finished: Finished) -> str:
-    """A note for an answer that did not end by itself; empty for one that did."""
+    """A note for an answer that did not end by itself, or said nothing; empty for one that did."""
     notes = {
-        "stop": "",
+        "stop": "" if finished.text.strip() else "The model said nothing. Ask again, or in other words.",
         "length": "The answer reached its length limit.",
         "cancelled": "Stopped.",
         "context": "The context is full: the answer is cut off. /new begins a new chat.",

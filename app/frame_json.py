@@ -61,6 +61,12 @@ def experts_object(residency: Residency) -> dict[str, Any]:
         "widths": ["".join(str(min(width, 9)) for width in residency.widths[a:b]) for a, b in spans],
         "uses": [uses[a:b].tolist() for a, b in spans],
         "pinned": [divmod(index, count) for index, pinned in enumerate(residency.pinned) if pinned],
+        "bounds": [
+            [*divmod(index, count), least, bool(residency.held[index])]
+            for index, least in enumerate(residency.bounds)
+            if least
+        ],
+        "average_bits": round(residency.average_bits, 3),
         "slots": residency.slots,
         "expert_bytes": [sizes[a:b] for a, b in spans],
         "spare_bytes": residency.spare_bytes,

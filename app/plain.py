@@ -40,14 +40,23 @@ class PlainChat:
         self._commands = PlainCommands(session, find_model)
         self._read = read
         self._wrap: WordWrap | None = None
+        self._is_inside = False
+        """An answer has begun on the screen's line."""
+        self.failure: EbbtideError | None = None
+        """The first thing that failed, and was told."""
 
     def run(self) -> None:
-        """Chat until the input ends or says /quit. Ctrl+C stops an answer; at the prompt it ends the chat."""
+        """Chat until the input ends or says /quit. Ctrl+C stops an answer; at the prompt it ends the chat.
+
+        Where the model does not load, a person may name another one; nobody is asked at the end of a pipe.
+        """
         if isinstance(sys.stdin, io.TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")  # a byte that is no UTF-8 does not end the chat
         try:
             self._session.start()
             self._until_idle()
+            if self.failure is not None and not sys.stdin.isatty():
+                return
             if sys.stdin.isatty() and self._session.loaded is not None:
                 note(WELCOME.format(name=self._session.loaded.name))
             while (text := self._next_text()) is not None and text.strip() not in ENDS:
@@ -77,6 +86,7 @@ class PlainChat:
             else:
                 self._ask(whole_text(text))
         except EbbtideError as error:
+            self.failure = self.failure or error
             print_error(error)
 
     def _ask(self, text: str) -> None:
@@ -116,14 +126,17 @@ class PlainChat:
         """On a terminal, lines end between words; elsewhere nothing is added to what the model wrote."""
         if sys.stdout.isatty() and self._wrap is None:
             self._wrap = WordWrap(shutil.get_terminal_size().columns)
+        self._is_inside = True
         sys.stdout.write(text if self._wrap is None else self._wrap.push(text))
         sys.stdout.flush()
 
     def _end_line(self) -> None:
-        wrap, self._wrap = self._wrap, None
+        wrap, self._wrap, self._is_inside = self._wrap, None, False
         print("" if wrap is None else wrap.end(), flush=True)
 
     def _show_error(self) -> None:
-        self._end_line()
+        if self._is_inside:
+            self._end_line()
+        self.failure = self.failure or self._session.error
         what, _, to_do = describe_error(self._session).partition("\n")
         print_lines(what, to_do)

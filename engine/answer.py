@@ -57,8 +57,11 @@ def _too_long(runtime: Runtime, command: m.Generate, tokens: int) -> ContextErro
     return error
 
 
+LEAST_MISSED, LEAST_LOOKUPS = 0.1, 1000
+
+
 class Paged(NamedTuple):
-    """The pager's counters at one moment."""
+    """The pager's counters at one moment, or between two."""
 
     hits: int = 0
     misses: int = 0
@@ -68,6 +71,16 @@ class Paged(NamedTuple):
     def of(cls, runtime: Runtime) -> "Paged":
         pager = runtime.pager
         return cls() if pager is None else cls(pager.hits, pager.misses, pager.bytes_paged_in)
+
+    @property
+    def missed(self) -> float:
+        """The share of the experts asked for that had to be read."""
+        return self.misses / max(self.hits + self.misses, 1)
+
+    @property
+    def is_much(self) -> bool:
+        """Whether reading experts took much of an answer's time; one of a few tokens does not tell."""
+        return self.hits + self.misses >= LEAST_LOOKUPS and self.missed >= LEAST_MISSED
 
     def since(self, before: "Paged") -> "Paged":
         return Paged(*(now - then for now, then in zip(self, before, strict=True)))
@@ -87,6 +100,8 @@ class Answerer:
         self._runtime, self._emit, self._cancelled = runtime, emit, cancelled
         self._limit = RateLimit(SNAPSHOT_INTERVAL_S)
         self._paged = Paged.of(runtime)
+        self.paged = Paged()
+        """Of the whole answer, once it is finished."""
         self.command = command
         self.finished = False
         clock = RequestClock(load_s=runtime.load_s)
@@ -228,7 +243,8 @@ class Answerer:
         )
         self.abandon()
         self._emit(event)
-        self._emit(answered(event, *Paged.of(runtime).since(self._paged)))
+        self.paged = Paged.of(runtime).since(self._paged)
+        self._emit(answered(event, *self.paged))
 
     def abandon(self) -> None:
         """Keep the valid prefix and the answer's ids for the next request, and let the sequence go."""

@@ -1,5 +1,6 @@
 """What the engine decided, in a sentence each: the words of the event log."""
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -80,10 +81,16 @@ def kv_grew(tokens: tuple[int, int], nbytes: int, given: Sequence[int], experts:
 
 
 def widths_changed(
-    changed: tuple[int, int], experts: int, bits: tuple[float, float], kv_bytes: int | None
+    changed: tuple[int, int],
+    experts: int,
+    bits: tuple[float, float],
+    kv_bytes: int | None,
+    *,
+    by_hand: bool = False,
 ) -> Decision:
     """Widths of (all, those lowered) experts of `experts` were changed, and with them the planes per weight
     before and after; KV has grown by `kv_bytes` meanwhile. None = these are the first widths of a load.
+    `by_hand`: a person's bound made it.
     """
     count, lowered = changed
     raised = count - lowered
@@ -99,6 +106,8 @@ def widths_changed(
             why = f"{format_bytes(-kv_bytes)} are free again"
     else:
         done, why = f"{count_of(count, 'expert')} changed", "others are asked for now"
+    if by_hand:
+        why = "for a bound set by hand"
     sentence = (
         f"Precision: {done} of {experts:,}, on average {bits[0]:.2f} \N{RIGHTWARDS ARROW} {bits[1]:.2f} bits "
         f"a weight: {why}"
@@ -117,6 +126,28 @@ def widths_changed(
 def widths_kept(reason: str, hint: str) -> Decision:
     """A change of widths failed, and nothing was changed."""
     return decision("widths", f"Precision stays as it is: {reason.rstrip('.')}. {hint}")
+
+
+def may_narrow(missed: float, quality: str, held: float, bits: float, nats: float) -> Decision:
+    """Of an answer's experts the share `missed` had to be read. With `quality`, the share `held` of all would
+    be in memory, at so many bits a weight, at a cost of so many nats a token.
+    """
+    fits = "all experts fit" if held >= 1 else f"{held:.0%} of the experts fit"
+    cost = math.expm1(nats)
+    sentence = (
+        f"{missed:.0%} of the experts asked for had to be read. With quality {quality} {fits} into memory, "
+        f"at {bits:.1f} bits a weight, for about {cost:.1%} more perplexity: /quality {quality}"
+    )
+    numbers = {"missed": missed, "held": held, "bits": bits, "nats": nats}
+    return decision("advice", sentence, **numbers)
+
+
+def may_narrow_unmeasured(missed: float) -> Decision:
+    sentence = (
+        f"{missed:.0%} of the experts asked for had to be read. With less precision more of them fit into "
+        "memory (/quality); `ebbtide calibrate` tells what that costs"
+    )
+    return decision("advice", sentence, missed=missed)
 
 
 def prefixes_dropped(tokens: int) -> Decision:
@@ -143,6 +174,19 @@ def pins_lost(pins: Sequence[tuple[int, int]]) -> Decision:
 def by_hand(kind: str, done: str, layer: int, expert: int) -> Decision:
     """A person's wish that was granted; `done` = "pinned", "unpinned" or "evicted"."""
     return decision(kind, f"L{layer:02} expert {expert} {done} by hand", layer=layer, expert=expert)
+
+
+def bounded(layer: int, expert: int, least: tuple[int, int], *, held: bool) -> Decision:
+    """A person's bound; `least` planes of gate+up and of down, 0 = none any more."""
+    name = f"L{layer:02} expert {expert}"
+    bits = str(least[0]) if least[0] == least[1] else f"{least[0]}+{least[1]}"
+    if held:
+        sentence = f"{name} held at {bits} bits by hand"
+    elif any(least):
+        sentence = f"{name} keeps at least {bits} bits by hand"
+    else:
+        sentence = f"{name} has no bound any more"
+    return decision("bound", sentence, layer=layer, expert=expert, least=min(least), held=int(held))
 
 
 def refused(reason: str, hint: str) -> Decision:

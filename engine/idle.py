@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ebbtide.engine import decisions
 from ebbtide.engine.device.faults import card_fault
@@ -13,6 +14,26 @@ from ebbtide.engine.runtime import Runtime
 
 class Interrupted(Exception):
     """Raised by `look` to return to the loop."""
+
+
+class Filled(NamedTuple):
+    """What memory was like when nothing more could be read into it."""
+
+    epoch: int
+    """Of the widths, which say how large experts are."""
+    free_pages: int
+
+    @classmethod
+    def of(cls, runtime: Runtime) -> "Filled":
+        """As it is now, in a model that has experts."""
+        table, arena = runtime.fast.table, runtime.fast.arena
+        assert table is not None
+        return cls(table.epoch, arena.free_pages)
+
+    def may_take_more(self, runtime: Runtime) -> bool:
+        """Whether widths were committed since, or pages came free."""
+        now = Filled.of(runtime)
+        return now.epoch != self.epoch or now.free_pages > self.free_pages
 
 
 class Warming:

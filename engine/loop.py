@@ -8,13 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.engine import messages as m
-from ebbtide.engine.answer import Answerer
+from ebbtide.engine.answer import Answerer, Paged
 from ebbtide.engine.counting import Counter
 from ebbtide.engine.device.card_memory import CardMemory
 from ebbtide.engine.device.faults import card_fault
 from ebbtide.engine.errors import ContextError, EbbtideError, UsageError
-from ebbtide.engine.hands import by_hand
-from ebbtide.engine.idle import Interrupted, Warming
+from ebbtide.engine.hands import bound_by_hand, by_hand
+from ebbtide.engine.idle import Filled, Interrupted, Warming
 from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.residency import residency
 from ebbtide.engine.runtime import Runtime
@@ -25,6 +25,7 @@ from ebbtide.engine.trades import Trades
 from ebbtide.engine.watcher import Watcher
 
 if TYPE_CHECKING:
+    from ebbtide.engine.precision.bounds import Bounds
     from ebbtide.engine.precision.keeper import WidthKeeper
 
 PROGRESS_INTERVAL_S = 0.05
@@ -71,9 +72,13 @@ class Engine:
         self._answer: Answerer | None = None
         self._arrived: deque[m.Command | None] = deque()
         self._warming: Warming | None = None
+        self._filled: Filled | None = None
+        """By the last warming that went to its end."""
         self._trades: Trades | None = None
         self._widths: WidthKeeper | None = None
         """Of a model whose widths may change."""
+        self._advises: m.Load | None = None
+        """How a model was loaded of which nothing was advised yet."""
 
     def card(self) -> tuple[str, CardMemory] | None:
         """Name and memory of the card that the model is on; None = on none. For any thread."""
@@ -85,7 +90,7 @@ class Engine:
         while True:
             busy = self._answer is not None or bool(self._waiting) or self._has_idle_work
             if not busy and not self._arrived and self._runtime is not None:
-                self._watcher.rest(partial(residency, self._runtime))
+                self._watcher.rest(partial(residency, self._runtime, self._bounds))
             try:
                 command = self._arrived.popleft() if self._arrived else self._commands.next(wait=not busy)
             except queue.Empty:
@@ -114,6 +119,8 @@ class Engine:
         elif isinstance(command, m.Pin | m.Evict):
             self._emit(by_hand(self._runtime, command))
             self._tell_memory()
+        elif isinstance(command, m.Bound):
+            self._emit(bound_by_hand(self._runtime, self._widths, command))
         elif isinstance(command, m.Count):
             self._emit(self._counter.answer(command))
         elif isinstance(command, m.CountChat):
@@ -153,6 +160,7 @@ class Engine:
         self._counter.tokenizer = self._runtime.tokenizer
         self._warming = Warming(self._runtime, self._emit) if self._runtime.pager is not None else None
         self._trades = Trades(self._runtime, self._emit)
+        self._advises = command
         self._emit(self._runtime.loaded())
         self._emit(self._runtime.budget_decision(command.budget))
         if self._widths is not None:
@@ -193,12 +201,24 @@ class Engine:
                 self._commands.forget(answer.request_id)
                 self._wake_widths()
             self._look(answer.context_used, last=answer.finished)
+            if answer.finished:
+                self._advise(answer.paged)
         elif self._widths is not None and self._widths.has_work:
             self._widths.rest()
+            if self._runtime is not None:
+                self._watcher.look(partial(residency, self._runtime, self._bounds))
             if not self._widths.has_work:
-                self._warm_again()
+                self._fill_again()
         else:
             self._warm()
+
+    def _advise(self, paged: Paged) -> None:
+        """Once a load, where reading experts holds answers up: what narrower ones would buy and cost."""
+        if self._runtime is not None and self._advises is not None and paged.is_much:
+            advice = _advice(self._runtime, self._advises.cache_dir, paged.missed)
+            self._advises = None
+            if advice is not None:
+                self._emit(advice)
 
     def _step_of(self, answer: Answerer) -> None:
         """What a step needs is made room for first."""
@@ -206,14 +226,19 @@ class Engine:
             self._widths.look(*answer.next_tokens)
         answer.step()
 
-    def _warm_again(self) -> None:
-        """Widths have changed, or what took memory has gone: experts that are not there may fit."""
+    def _fill_again(self) -> None:
+        """Widths are what they should be now: experts that are not there may fit."""
         assert self._runtime is not None
-        self._warming = Warming(self._runtime, self._emit)
+        if self._warming is None and self._filled is not None and self._filled.may_take_more(self._runtime):
+            self._warming = Warming(self._runtime, self._emit)
 
     def _close_widths(self) -> None:
         if self._widths is not None:
             self._widths.close()
+
+    @property
+    def _bounds(self) -> "Bounds | None":
+        return self._widths.bounds if self._widths is not None else None
 
     def _wake_widths(self) -> None:
         """Memory may be free that was not before."""
@@ -226,7 +251,7 @@ class Engine:
             self._trades.look(context, last=last)
             if self._widths is not None:
                 self._widths.tell(last=last)
-            self._watcher.look(partial(residency, self._runtime))
+            self._watcher.look(partial(residency, self._runtime, self._bounds))
 
     def _begin(self, command: m.Command) -> None:
         assert isinstance(command, Request)
@@ -255,7 +280,7 @@ class Engine:
     def _warm(self) -> None:
         """Idle work, until a command arrives."""
         assert self._runtime is not None and self._warming is not None
-        picture = partial(residency, self._runtime)
+        picture = partial(residency, self._runtime, self._bounds)
 
         def look() -> None:
             self._watcher.look(picture)
@@ -267,7 +292,7 @@ class Engine:
 
         self._warming.work(look)
         if self._warming.over:
-            self._warming = None
+            self._warming, self._filled = None, Filled.of(self._runtime)
             self._tell_memory()
 
     def _tell_memory(self) -> None:
@@ -319,6 +344,12 @@ def _choose(
     from ebbtide.engine.precision.arm_choice import choose_arm  # few engines ever do
 
     return choose_arm(runtime, command, progress, cancelled)
+
+
+def _advice(runtime: Runtime, cache_dir: str, missed: float) -> m.Decision | None:
+    from ebbtide.engine.precision.advice import advice  # most engines have memory for all experts
+
+    return advice(runtime, cache_dir, missed)
 
 
 def _keep_widths(

@@ -192,6 +192,19 @@ class Evict(msgspec.Struct, frozen=True, tag="evict"):
     expert: int
 
 
+class Bound(msgspec.Struct, frozen=True, tag="bound"):
+    """Bound the width of an expert; with neither of both, end its bound. Answered by a `Decision` of kind
+    "bound", or "refused" with the reason: in exact mode, widths do not change.
+    """
+
+    layer: int
+    expert: int
+    least: int = 0
+    """Planes below which neither of its blocks falls, as far as it has so many."""
+    held: bool = False
+    """Both of its blocks stay as wide as they are now."""
+
+
 class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
     pass
 
@@ -328,6 +341,20 @@ class Residency(msgspec.Struct, frozen=True, tag="residency"):
     spare_bytes: int
     """Arena pages that are free, inside the budget, but still held from the system."""
     memory: Memory
+    block_widths: bytes = b""
+    """u8[layers, 2 (gate_up, down), experts]: planes available; of an absent expert those that it would be
+    read with.
+    """
+    bounds: bytes = b""
+    """u8: planes below which a person lets neither block fall; 0 = no bound. Empty where widths do not
+    change.
+    """
+    held: bytes = b""
+    """u8: 1 = a person holds the expert at its widths. Empty like `bounds`."""
+    width_bytes: list[int] = []
+    """Bytes of the blocks that are here with so many planes, 0 to 8."""
+    average_bits: float = 0.0
+    """Planes per expert weight that are computed with, over all experts, present or not."""
 
 
 class Machine(msgspec.Struct, frozen=True, tag="machine"):
@@ -357,8 +384,8 @@ class Decision(msgspec.Struct, frozen=True, tag="decision"):
     at: float
     """Seconds since 1970."""
     kind: str
-    """"budget", "warm", "prefill", "answer", "kv", "widths", "prefix", "unpin", "pin", "evict", "shortage",
-    "refused" or "pack"."""
+    """"budget", "warm", "prefill", "answer", "kv", "widths", "prefix", "unpin", "pin", "evict", "bound",
+    "shortage", "refused" or "pack"."""
     sentence: str
     numbers: dict[str, int | float] = {}
 
@@ -481,6 +508,7 @@ Command = (
     | Watch
     | Pin
     | Evict
+    | Bound
     | Shutdown
 )
 Event = (

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -28,6 +29,7 @@ from ebbtide.engine.model.layer import KvView
 from ebbtide.engine.model.open import OpenModel, PackNeeded, open_model
 from ebbtide.engine.model.spec import ModelSpec
 from ebbtide.engine.model.weights import load_dense
+from ebbtide.engine.precision.costs import Costs
 from ebbtide.engine.precision.quality import QUALITIES
 from ebbtide.engine.room import LOGIT_ROWS, HostRoom, Room
 from ebbtide.engine.text import AnswerMemory, ChatTemplate, Tokenizer, read_vocabulary
@@ -123,6 +125,12 @@ class Runtime:
     @property
     def pager(self) -> Pager | None:
         return self.fast.pager
+
+    @cached_property
+    def costs(self) -> Costs:
+        """Of a model that has experts."""
+        assert self.fast.table is not None
+        return Costs.of(self.fast.table.layouts, self.fast.table.experts)
 
     @property
     def wants_exact_keys(self) -> bool:

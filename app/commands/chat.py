@@ -103,12 +103,15 @@ def chat_plainly(context: AppContext, load: Load, wish: Wish, keeper: "ChatKeepe
     session = ChatSession(client, load, system=wish.system, sampling=wish.sampling, keeper=keeper)
     if wish.chat_id:
         session.open(wish.chat_id)
+    chat = PlainChat(client, session, find_model)
     try:
-        PlainChat(client, session, find_model).run()
+        chat.run()
     finally:
         save_or_rescue(session.keeper, session.conversation, Path.cwd())
         if sys.stdin.isatty():
             tell_way_back(session.keeper, session.conversation, wish.model)
+    if chat.failure is not None and not sys.stdin.isatty():
+        raise click.exceptions.Exit(chat.failure.exit_code)  # it has been told already
 
 
 def model_finder(context: AppContext) -> Callable[[str, Load], Load]:

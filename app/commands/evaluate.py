@@ -12,7 +12,7 @@ from ebbtide.app.context import AppContext
 from ebbtide.app.eval.arm_flags import PAGED, check_flags, sizes_of
 from ebbtide.app.eval.finding import find_again, finding_lines, finding_object
 from ebbtide.app.eval.held_out import held_out_passages
-from ebbtide.app.eval.passages import read_text, split_passages
+from ebbtide.app.eval.passages import PASSAGE_CHARS, read_text, split_passages
 from ebbtide.app.eval.report import as_lines, as_object
 from ebbtide.app.eval.summary import summary_of
 from ebbtide.app.options import EngineFlags, Numbers, bench_options, model_argument
@@ -38,6 +38,13 @@ TOKENS = 8192
     metavar="N",
     show_default=f"all of the text; {TOKENS} without --text",
     help="Score so many.",
+)
+@click.option(
+    "--passage",
+    type=click.IntRange(64),
+    metavar="CHARS",
+    show_default=str(PASSAGE_CHARS),
+    help="Cut the text into passages of about so many characters.",
 )
 @click.option(
     "--arm",
@@ -66,6 +73,7 @@ def evaluate(
     model: str | None,
     text_file: Path | None,
     tokens: int | None,
+    passage: int | None,
     arm: str,
     bits: float | None,
     without: str | None,
@@ -81,9 +89,15 @@ def evaluate(
     """
     flags, size = sizes_of(flags, arm, bits)
     check_flags(arm, bits, size, without)
-    if task == "retrieval" and tokens is not None:
-        raise UsageError("--tokens is for --task perplexity.", hint="Leave --tokens out.")
-    passages = held_out_passages() if text_file is None else split_passages(read_text(text_file))
+    for name, given in (("--tokens", tokens), ("--passage", passage)):
+        if task == "retrieval" and given is not None:
+            raise UsageError(f"{name} is for --task perplexity.", hint=f"Leave {name} out.")
+    size_chars = passage or PASSAGE_CHARS
+    passages = (
+        held_out_passages(size_chars)
+        if text_file is None
+        else split_passages(read_text(text_file), size_chars)
+    )
     most = tokens or (TOKENS if text_file is None else None)
     load = prepare_load(context, model, flags)
     with open_session(context, load) as (session, _):

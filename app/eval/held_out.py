@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from ebbtide.app.eval.passages import in_turns
+from ebbtide.app.eval.passages import PASSAGE_CHARS, in_turns
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.precision.library_text import LEAST_CHARS, is_held_out, name_hash
 
 SKIPPED = {"test", "tests", "idle_test", "site-packages", "encodings", "pydoc_data", "turtledemo"}
 
 
-def held_out_passages() -> list[str]:
-    """Passages of code and of prose in turns, the same on every machine with the same Python.
+def held_out_passages(size: int = PASSAGE_CHARS) -> list[str]:
+    """Passages of about `size` characters, of code and of prose in turns; the same on every machine with the
+    same Python.
 
     Prose is documentation, and the docstrings of modules whose code is not taken. Raises UsageError where
     Python came without either.
@@ -27,7 +28,7 @@ def held_out_passages() -> list[str]:
     files = sorted(_sources(), key=lambda file: name_hash(file[0]))
     code = [text for _, text in files[::2]]
     prose = [*_topics(), *filter(None, (_docstrings(text) for _, text in files[1::2]))]
-    pairs = zip_longest(in_turns(code), in_turns(prose))
+    pairs = zip_longest(in_turns(code, size), in_turns(prose, size))
     passages = [passage for passage in chain.from_iterable(pairs) if passage is not None]
     if not passages:
         raise UsageError("This Python came without its sources and documentation.", hint="Give --text FILE.")

@@ -41,11 +41,11 @@ def _without_scraps(pieces: list[str], least: int) -> list[str]:
     return pieces
 
 
-def in_turns(texts: list[str]) -> Iterator[str]:
+def in_turns(texts: list[str], size: int = PASSAGE_CHARS) -> Iterator[str]:
     """Passages of many texts: one of each, then another of each, each text's from its middle on, so that few
     passages are of many texts, and not of their beginnings.
     """
-    each = [split_passages(text) for text in texts]
+    each = [split_passages(text, size) for text in texts]
     turned = [pieces[len(pieces) // 2 :] + pieces[: len(pieces) // 2] for pieces in each]
     for row in zip_longest(*turned):
         yield from (piece for piece in row if piece is not None)

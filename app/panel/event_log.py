@@ -1,12 +1,15 @@
 """Decisions of the engine, newest first, one sentence each; the last one alone for where room is short."""
 
 import time
+from collections.abc import Callable
 
 import msgspec
 
 from ebbtide.app.panel.canvas import Canvas
 from ebbtide.app.panel.cell import LABEL, TITLE, Row, text, wrap
 from ebbtide.app.panel.feed import PanelFeed
+from ebbtide.app.panel.grid import Place
+from ebbtide.app.panel.way_back import latest_by_hand, way_back
 from ebbtide.app.safe_text import safe_line
 from ebbtide.engine.messages import Decision
 
@@ -20,11 +23,14 @@ def clock(decision: Decision) -> str:
 
 
 class EventLog(Canvas):
-    """Pause freezes what is shown; a filter keeps what has the words; JSON shows the events as they came."""
+    """Pause freezes what is shown; a filter keeps what has the words; JSON shows the events as they came.
 
-    def __init__(self, feed: PanelFeed) -> None:
+    `place`: the expert on which keys act; None where there are no such keys.
+    """
+
+    def __init__(self, feed: PanelFeed, place: Callable[[], Place | None] = lambda: None) -> None:
         super().__init__()
-        self._feed = feed
+        self._feed, self._place = feed, place
         self._frozen: list[Decision] | None = None
         self.words = ""
         self.as_json = False
@@ -64,8 +70,9 @@ class EventLog(Canvas):
 
     def rows(self, width: int, height: int) -> list[Row]:
         rows: list[Row] = []
+        undone = latest_by_hand(reversed(self._feed.decisions), self._place())
         for decision in self.chosen()[self.skip :]:
-            rows += self._json(decision, width) if self.as_json else self._sentence(decision, width)
+            rows += self._json(decision, width) if self.as_json else self._sentence(decision, width, undone)
             if len(rows) >= height:
                 break
         if not rows:
@@ -78,11 +85,14 @@ class EventLog(Canvas):
         return [text(line[start : start + width]) for start in range(0, len(line), max(width, 1))]
 
     @staticmethod
-    def _sentence(decision: Decision, width: int) -> list[Row]:
+    def _sentence(decision: Decision, width: int, undone: Decision | None) -> list[Row]:
+        """`undone`: the one that a key takes back."""
+        way = way_back(decision) if decision is undone else ""
+        sentence = safe_line(decision.sentence) + (f" · {way}" if way else "")
         head = [*text(clock(decision).ljust(TIME_CELLS), LABEL)]
         if width >= 60:
             head += text(decision.kind.ljust(KIND_CELLS), TITLE)
-        lines = wrap(safe_line(decision.sentence), min(width - len(head), MEASURE))
+        lines = wrap(sentence, min(width - len(head), MEASURE))
         return [
             [*(head if number == 0 else text(" " * len(head))), *line] for number, line in enumerate(lines)
         ]

@@ -100,7 +100,8 @@ class ExpertMap(Tiles):
         count, stale = new.experts, set()
         for layer in range(new.layers):
             span = slice(layer * count, (layer + 1) * count)
-            if old.widths[span] != new.widths[span] or old.pinned[span] != new.pinned[span]:
+            parts = ((of.widths[span], of.pinned[span], of.bounds[span], of.held[span]) for of in (old, new))
+            if len(set(parts)) > 1:
                 stale.add(layer // grid.layers_per_row % grid.rows)
         return stale
 

@@ -15,6 +15,8 @@ KEYS = (
 ACTING = (
     ("p", "keep the chosen expert in memory, or no longer"),
     ("e", "take the chosen expert out of memory"),
+    ("b", "let its bits fall no lower than now, or again"),
+    ("w", "hold its bits as they are, or no longer"),
 )
 WORDS = (
     ("dense", "weights that every token needs; always in memory"),
@@ -23,6 +25,10 @@ WORDS = (
     ("work", "room for the step under way"),
     ("runtime", "Python and libraries, beside the budget"),
     ("bits", "how exactly an expert's weights are there: 8 = all that the file has"),
+    ("blocks", "an expert's two parts: gate and up, and down"),
+    ("4+6-bit", "bits of an expert's two blocks, where they differ"),
+    ("mean", "bits of a weight on average, over all experts, present or not"),
+    ("≥ and =", "in the map: bits that may not fall, bits that are held; in a small one, the colour of pins"),
     ("hits", "experts that were in memory when a token needed them"),
     ("moved", "bytes read into memory a second"),
 )

@@ -1,6 +1,7 @@
 """What a residency event says about widths and about single experts, as plain figures."""
 
 from array import array
+from collections import Counter
 from typing import NamedTuple
 
 from ebbtide.app.panel.grid import Place
@@ -8,10 +9,10 @@ from ebbtide.engine.messages import Residency
 
 
 class WidthClass(NamedTuple):
-    """All experts of one width; 0 = absent."""
+    """All blocks (gate and up of an expert, or down) of one width; 0 = absent."""
 
     width: int
-    experts: int
+    blocks: int
     nbytes: int
 
 
@@ -26,15 +27,25 @@ class ExpertFacts(NamedTuple):
     pinned: bool
     layer_resident: int
     layer_slots: int
+    blocks: tuple[int, int]
+    """Planes of gate+up and of down; of an absent expert those that it would be read with."""
+    least: int
+    """Planes that a person keeps it at, or above; 0 = no bound."""
+    held: bool
 
 
 def width_classes(residency: Residency) -> list[WidthClass]:
     """Widths that occur, widest first, then the absent."""
-    counts, sizes = [0] * 256, [0] * 256
-    for width, nbytes in zip(residency.widths, bytes_of(residency), strict=True):
-        counts[width] += 1
-        sizes[width] += nbytes if width else 0
-    return [WidthClass(width, counts[width], sizes[width]) for width in range(255, -1, -1) if counts[width]]
+    counts = Counter(residency.block_widths)
+    for at, width in enumerate(residency.widths):
+        if not width:
+            counts.subtract(_blocks(residency, Place(*divmod(at, residency.experts))))
+    counts[0] += 2 * residency.widths.count(0)
+    return [
+        WidthClass(width, blocks, residency.width_bytes[width])
+        for width, blocks in sorted(counts.items(), reverse=True)
+        if blocks
+    ]
 
 
 def uses_of(residency: Residency) -> "array[int]":
@@ -71,4 +82,13 @@ def facts(residency: Residency, place: Place) -> ExpertFacts:
         pinned=bool(residency.pinned[at]),
         layer_resident=residency.experts - layer.count(0),
         layer_slots=residency.slots[place.layer],
+        blocks=_blocks(residency, place),
+        least=residency.bounds[at] if residency.bounds else 0,
+        held=bool(residency.held and residency.held[at]),
     )
+
+
+def _blocks(residency: Residency, place: Place) -> tuple[int, int]:
+    """Planes of both blocks."""
+    first = 2 * place.layer * residency.experts + place.expert
+    return residency.block_widths[first], residency.block_widths[first + residency.experts]

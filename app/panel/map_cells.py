@@ -11,8 +11,8 @@ ABSENT: Ink = "absent"
 PINNED: Ink = "pinned"
 USES: Ink = "uses"
 
-BARS = "·▁▂▃▄▄▅▆▇"
-"""By width; nothing is taller than 7/8, so that rows stay apart."""
+BARS = "·▁▁▂▃▄▅▆▇"
+"""By width; nothing is taller than 7/8, so that rows stay apart. 1 and 2, which are rare, look alike."""
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of a braille cell: four rows of two."""
 
@@ -58,7 +58,9 @@ class Picture:
             layers = grid.row_layers(column, y)
             if layers:
                 cells += text(f"L{layers[0]:02}".ljust(LABEL_CELLS), LABEL)
-                cells += self._experts([self._codes(layer) for layer in layers])
+                made = self._experts([self._codes(layer) for layer in layers])
+                marks = grid.style == "bars" and any(self._residency.bounds)
+                cells += self._marked(layers[0], made) if marks else made
             else:
                 cells += [EMPTY] * grid.column_width
         return cells
@@ -67,9 +69,26 @@ class Picture:
         """u8[experts] of one layer."""
         span = slice(layer * self._residency.experts, (layer + 1) * self._residency.experts)
         widths, pinned = self._residency.widths[span], self._residency.pinned[span]
+        if self._grid.style != "bars" and any(bounds := self._residency.bounds[span]):
+            # There is no room for a sign: their ink says that a person wants something of them.
+            wishes = zip(widths, pinned, bounds, strict=True)
+            pinned = bytes(pin or (width > 0 and least > 0) for width, pin, least in wishes)
         if not any(pinned):
             return widths
         return bytes(PINNED_CODE if pin else width for width, pin in zip(widths, pinned, strict=True))
+
+    def _marked(self, layer: int, row: Row) -> Row:
+        """The row of bars with a sign behind experts whose width is bounded, or in their ink."""
+        count, wide = self._residency.experts, self._grid.cell_width
+        for expert in range(count):
+            at = layer * count + expert
+            if not self._residency.bounds[at]:
+                continue
+            if wide > 1:
+                row[(expert + 1) * wide - 1] = _HELD if self._residency.held[at] else _LEAST
+            else:
+                row[expert] = row[expert]._replace(ink=PINNED)
+        return row
 
     def _experts(self, rows: list[bytes]) -> Row:
         grid = self._grid
@@ -88,6 +107,7 @@ PINNED_CODE = 9
 _INKS = tuple(PINNED if code == PINNED_CODE else ink_of(code) for code in range(PINNED_CODE + 1))
 _BARS = tuple(Cell(bar, ink) for bar, ink in zip(BARS + BARS[-1], _INKS, strict=True))
 _PIN_MARK = Cell("•", PINNED)
+_LEAST, _HELD = Cell("≥", PINNED), Cell("=", PINNED)
 _GAPS = tuple(Cell(" ", ink) for ink in _INKS)
 """In the ink of their neighbours: a change of ink costs more bytes than the character."""
 

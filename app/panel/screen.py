@@ -17,6 +17,7 @@ from ebbtide.app.panel.feed import PanelFeed
 from ebbtide.app.panel.grid import Place, fit
 from ebbtide.app.panel.help_text import panel_help
 from ebbtide.app.panel.inks import INK_CLASSES, Inked
+from ebbtide.app.panel.inventory import facts
 from ebbtide.app.panel.memory_bars import MemoryBars
 from ebbtide.app.panel.pace import Pace, panel_beat, update_parts
 from ebbtide.app.panel.rule import Rule
@@ -24,7 +25,7 @@ from ebbtide.app.panel.sparks import Sparks
 from ebbtide.app.panel.title import map_remark, map_words, model_words, pulse
 from ebbtide.app.panel.uses_map import UsesMap
 from ebbtide.app.widgets.resting_input import RestingInput
-from ebbtide.engine.messages import Command, Evict, Pin
+from ebbtide.engine.messages import Bound, Command, Evict, Pin
 
 
 class MemoryScreen(Inked, Screen[None]):
@@ -42,6 +43,8 @@ class MemoryScreen(Inked, Screen[None]):
         Binding("right,l", "move(0, 1)", "Next expert", id="panel.right"),
         Binding("p", "pin", "Pin", id="panel.pin"),
         Binding("e", "evict", "Evict", id="panel.evict"),
+        Binding("b", "bound(False)", "Bound its width", id="panel.bound"),
+        Binding("w", "bound(True)", "Hold its width", id="panel.hold"),
         Binding("z", "zoom", "Zoom", id="panel.zoom"),
         Binding("space", "pause", "Pause events", id="panel.pause"),
         Binding("slash", "filter", "Filter events", id="panel.filter"),
@@ -71,7 +74,8 @@ class MemoryScreen(Inked, Screen[None]):
     ) -> None:
         super().__init__()
         self._feed, self._period_s, self._send, self._way_out = feed, period_s, send, way_out
-        self._map, self._log = ExpertMap(feed), EventLog(feed)
+        self._map = ExpertMap(feed)
+        self._log = EventLog(feed, lambda: self._map.place if self._send is not None else None)
         self._uses = UsesMap(feed, self._map)
         self._map.place = Place(0, 0)
         self._pace = Pace(feed, self._map)
@@ -190,6 +194,19 @@ class MemoryScreen(Inked, Screen[None]):
     def action_evict(self) -> None:
         if self._can_act and self._map.place is not None:
             self._tell(Evict(*self._map.place))
+
+    def action_bound(self, held: bool) -> None:
+        """At least as wide as it is, or (`held`) just so; the same key ends it, the other one changes it. The
+        engine knows whether widths change at all.
+        """
+        residency, place = self._feed.residency, self._map.place
+        if not self._can_act or residency is None or place is None:
+            return
+        known = facts(residency, place)
+        if known.least and known.held == held:
+            self._tell(Bound(place.layer, place.expert))
+        else:
+            self._tell(Bound(place.layer, place.expert, least=0 if held else min(known.blocks), held=held))
 
     @property
     def _can_act(self) -> bool:

@@ -1,10 +1,12 @@
 """What people do to the chat as a whole and to its turns; afterwards the screen shows the chat as it is."""
 
+import time
 from typing import TYPE_CHECKING
 
 from ebbtide.app.conversation import Message
+from ebbtide.app.panel.ended import ended_by_load
 from ebbtide.engine.errors import UsageError
-from ebbtide.engine.messages import Load
+from ebbtide.engine.messages import Decision, Load
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
@@ -77,8 +79,13 @@ class Changes:
         self._screen.note("This is a new chat; the old one stays as it was (/chats).", passing=True)
 
     async def reload(self, load: Load, what: str = "") -> None:
-        """Load another model, or the same with `what`, which is told until it is there; the chat stays."""
+        """Load another model, or the same with `what`, which is told until it is there; the chat stays.
+
+        What a person did to experts by hand goes with the engine, and that is told.
+        """
         self.may_reload()
+        if load.path == self._session.load.path:
+            self._tell_ended(ended_by_load(self._screen.panel.feed.residency, load.quality))
         if what:
             self._reloading = self._screen.note(f"Loading again with {what}.", passing=True)
         self._session.reload(load)
@@ -87,6 +94,12 @@ class Changes:
         """Raises BusyError while words of an answer come."""
         if self._session.answer.phase is not None:
             self.must_be_idle()
+
+    def _tell_ended(self, said: str) -> None:
+        """In the chat, for good, and in the event log."""
+        if said:
+            self._screen.note(said)
+            self._screen.panel.take(Decision(time.time(), "bound", said))
 
     async def reloaded(self) -> None:
         """The model is there: what told of its loading goes."""

@@ -96,6 +96,7 @@ class ChatScreen(SelectingScreen):
         self._drawing = Drawing(self)
         self._presses = DoublePress()
         self._unseen_hint: tuple[str, float] | None = None
+        self._busy_hint = ""
 
     def compose(self) -> ComposeResult:
         yield self.panel.side
@@ -213,6 +214,13 @@ class ChatScreen(SelectingScreen):
         self._unseen_hint = None if self.app.screen is self else (text, seconds)
         self.query_one(StatusLine).say(text, seconds)
 
+    def not_busy(self) -> None:
+        """An answer has ended: nothing has to wait for it any more."""
+        if self._unseen_hint is not None and self._unseen_hint[0] == self._busy_hint:
+            self._unseen_hint = None
+        if self._busy_hint:
+            self.query_one(StatusLine).unsay(self._busy_hint)
+
     def forget_hint(self) -> None:
         """It was about a chat that is not on the screen any more."""
         self._unseen_hint = None
@@ -223,7 +231,8 @@ class ChatScreen(SelectingScreen):
         try:
             await deed
         except BusyError as error:
-            self.hint(_in_a_line(in_two_lines(error)), NOTE_HINT_S)
+            self._busy_hint = _in_a_line(in_two_lines(error))
+            self.hint(self._busy_hint, NOTE_HINT_S)
         except EbbtideError as error:
             self.note(in_two_lines(error), "error", passing=True)
 

@@ -14,7 +14,7 @@ from ebbtide.app.safe_text import safe_line
 from ebbtide.app.widgets.turns import STOPPED, Note
 from ebbtide.engine.client import ClientEvent, Died
 from ebbtide.engine.errors import ContextError
-from ebbtide.engine.messages import Counted, Failed, Finished, Loaded
+from ebbtide.engine.messages import Counted, Decision, Failed, Finished, Loaded
 
 if TYPE_CHECKING:
     from ebbtide.app.screens.chat import ChatScreen
@@ -56,6 +56,8 @@ class EngineEvents:
         """Take an event of the engine."""
         screen = self._screen
         screen.panel.take(event)
+        if isinstance(event, Decision) and event.kind == "advice":
+            screen.note(f"{event.sentence}.", passing=True)
         leaf, was_there = self._session.conversation.leaf, self._session.model.is_going_back
         if not self._session.handle(event):
             return
@@ -121,6 +123,7 @@ class EngineEvents:
         """Show how the chat stands now, and say how the answer ended."""
         screen = self._screen
         self._session.answer.content.end()
+        screen.not_busy()
         await screen.turns.sync()
         await screen.transcript.draw()
         screen.area.recount()  # the chat is longer now: what is being written may not fit any more

@@ -5,6 +5,8 @@ that the disk refuses can be made on a copy in memory, and be repeated on disk w
 
     disk:    ... ok ok FULL                      ok (all that was pending, then this one)
     memory:            copy, change, change, ...
+
+It is the same where the file could not be opened in the first place: it is opened when the disk allows.
 """
 
 import sqlite3
@@ -35,6 +37,7 @@ def check_marker(path: Path) -> Path:
 
 class Database:
     """`disk` None: in memory only (`memory`, if there is something to begin with), for the reason `trouble`.
+    It is moved to the disk as soon as `reopen` (raises StoreError) gives a connection; None = it never is.
 
     May be used from any thread.
     """
@@ -45,15 +48,16 @@ class Database:
         path: Path,
         trouble: StoreError | None = None,
         memory: sqlite3.Connection | None = None,
+        reopen: Callable[[], sqlite3.Connection] | None = None,
     ) -> None:
         self.path = path
         self.trouble = trouble
         """Why changes are kept in memory only at the moment; None when all is well."""
         self._lock = threading.RLock()
-        self._disk = disk
+        self._disk, self._reopen = disk, reopen
         self._memory = memory
         self._pending: list[Change[object]] = []
-        self._tried_at = 0.0
+        self._tried_at = time.monotonic()
         if disk is None and memory is None:
             self._memory = connect_memory()
             migrate(self._memory)
@@ -119,9 +123,10 @@ class Database:
     def save_pending(self) -> bool:
         """Try to bring to disk what is in memory only. Returns whether all is on disk now."""
         with self._lock:
+            self._tried_at = time.monotonic()
+            self._open_again()
             if self._disk is None or self._memory is None:
                 return self._disk is not None
-            self._tried_at = time.monotonic()
             try:
                 with transaction(self._disk):
                     for change in self._pending:
@@ -152,9 +157,22 @@ class Database:
         connection = self._now()
         with transaction(connection):
             result = change(connection)
-        if self._memory is not None and self._disk is not None:
+        if self._memory is not None and (self._disk is not None or self._reopen is not None):
             self._pending.append(change)
         return result
+
+    def _open_again(self) -> None:
+        """Open what could not be opened at first, if it can be now."""
+        if self._disk is None and self._reopen is not None:
+            try:
+                self._disk = self._reopen()
+            except StoreError as error:
+                self.trouble = error
+
+    def detach(self) -> sqlite3.Connection:
+        """The connection of a database that is on disk; this object is of no use any more."""
+        assert self._disk is not None
+        return self._disk
 
     def _move_to_memory(self, trouble: StoreError) -> None:
         """Go on with a copy in memory. Raises `trouble` if there can be none."""

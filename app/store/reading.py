@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,8 +13,12 @@ from ebbtide.app.store.errors import StoreError, store_error
 from ebbtide.app.store.schema import migrate
 
 
-def read_database(path: Path, trouble: StoreError) -> Database:
-    """What is in the file, in memory; `trouble` is why nothing can be saved. Raises StoreError."""
+def read_database(
+    path: Path, trouble: StoreError, reopen: Callable[[], sqlite3.Connection] | None = None
+) -> Database:
+    """What is in the file, in memory; `trouble` is why nothing can be saved, and `reopen` as in `Database`.
+    Raises StoreError.
+    """
     memory = connect_memory()
     try:
         _copy(path, memory)
@@ -26,7 +31,7 @@ def read_database(path: Path, trouble: StoreError) -> Database:
     except StoreError:
         memory.close()
         raise
-    return Database(None, path, trouble, memory)
+    return Database(None, path, trouble, memory, reopen)
 
 
 def _copy(path: Path, memory: sqlite3.Connection) -> None:

@@ -1,8 +1,10 @@
 """The chat store: one object that the app talks to. Every call is short and may come from any thread."""
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -348,8 +350,8 @@ def open_store(path: Path) -> ChatStore:
 
 
 def read_store(path: Path, trouble: StoreError) -> ChatStore:
-    """What is in a file that nothing can be saved in, because of `trouble`. Raises StoreError."""
-    return ChatStore(read_database(path, trouble))
+    """What is in a file that nothing can be saved in for now, because of `trouble`. Raises StoreError."""
+    return ChatStore(read_database(path, trouble, partial(_reopened, path)))
 
 
 def memory_store(trouble: StoreError | None = None) -> ChatStore:
@@ -358,11 +360,22 @@ def memory_store(trouble: StoreError | None = None) -> ChatStore:
 
 
 def open_or_memory(path: Path) -> ChatStore:
-    """As `open_store`; where that fails, a store in memory with what can be read. `trouble` says why."""
+    """As `open_store`; where that fails, a store in memory with what can be read. `trouble` says why. It is
+    moved to the disk as soon as that takes it.
+    """
     try:
         return open_store(path)
     except StoreError as error:
         if isinstance(error, StoreUnsaved):
             with suppress(StoreError):
                 return read_store(path, error)
+            return ChatStore(Database(None, path, error, reopen=partial(_reopened, path)))
         return memory_store(error)
+
+
+def _reopened(path: Path) -> sqlite3.Connection:
+    """The file, now that it can be opened, with the index that new messages go to."""
+    database, _ = open_database(path)
+    if not database.read(search.has_index):
+        database.maintain(search.create_index)
+    return database.detach()

@@ -121,6 +121,11 @@ class StatusLine(Widget):
         self.hint = safe_line(hint)
         self._hint_ends = self.set_timer(seconds, self._end_hint)
 
+    def unsay(self, hint: str) -> None:
+        """It is true no longer: what is said now stays if it is another one."""
+        if self.hint == safe_line(hint):
+            self.say("")
+
     def _end_hint(self) -> None:
         self.hint = ""
 

@@ -96,8 +96,12 @@ class WeightPageTable:
 
     def pages_of(self, widths: U8) -> I64:
         """Pages of each expert, both blocks, at `widths`: i64[layers, experts]."""
-        pages: I64 = self._portions.pages(widths).sum(axis=1)
+        pages: I64 = self.block_pages_of(widths).sum(axis=1)
         return pages
+
+    def block_pages_of(self, widths: U8) -> I64:
+        """Pages of each block at `widths`: i64[layers, 2, experts]; at width 0 they mean nothing."""
+        return self._portions.pages(widths)
 
     def portions(self, layer: int, expert: int) -> tuple[Portion, Portion]:
         """What is read of an absent expert now."""

@@ -6,7 +6,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -62,16 +62,20 @@ def write_arrays(path: Path, about: msgspec.Struct, arrays: Mapping[str, NDArray
         ) from error
 
 
-def read_arrays(path: Path, kind: type[Record], hint: str) -> tuple[Record, Arrays]:
-    """The record and the arrays of a file. Raises ModelError with `hint` where it cannot be read or is
-    damaged.
+def read_arrays(
+    path: Path, kind: type[Record], hint: str, without: Collection[str] = ()
+) -> tuple[Record, Arrays]:
+    """The record and the arrays of a file, but those `without`. Raises ModelError with `hint` where it cannot
+    be read or is damaged.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            arrays = {Path(name).stem: _array(archive, name) for name in archive.namelist()}
+            members = {Path(name).stem: name for name in archive.namelist()}
+            arrays = {name: _array(archive, at) for name, at in members.items() if name not in without}
         contents = msgspec.json.decode(arrays.pop(_ABOUT).tobytes(), type=_Contents)
         about = msgspec.json.decode(contents.record, type=kind)
-        if sorted(arrays) != contents.names:
+        del members[_ABOUT]
+        if sorted(members) != contents.names:
             raise ValueError("an array is missing")
     except _DAMAGE as error:
         system = error.strerror if isinstance(error, OSError) else None

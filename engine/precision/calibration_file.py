@@ -1,6 +1,7 @@
 """What is kept of a model's calibration, and the part of one that is not finished."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -25,6 +26,7 @@ PART_VERSION = 2
 AGAIN = "Make it again: `ebbtide calibrate MODEL`."
 AFRESH = "Leave out --resume: then it begins anew."
 HEADS = "heads."
+_MOMENTS = "gate_up", "down"
 Origin = Literal["text", "imatrix", "chats"]
 
 
@@ -119,6 +121,28 @@ class Calibration:
         return cls(about.model, moments, arrays.get("damage"), arrays.get("unit"), residuals, about.origin)
 
 
+@dataclass(frozen=True)
+class Prices:
+    """What widths cost, of a calibration that knows it. Its moments, which take most memory, are not read."""
+
+    damage: F32
+    """[L, 2, E, 9]"""
+    mass: F64
+    """[L, E]"""
+    unit: F64
+    """[L, 2]"""
+
+    @classmethod
+    def load(cls, path: Path, model: ModelKey, spec: ModelSpec) -> "Prices | None":
+        """None for a calibration that does not know it. Raises as `Calibration.load`."""
+        about, arrays = read_arrays(path, _About, AGAIN, without=_MOMENTS)
+        _check_owner(path, about.version, about.model, model, AGAIN)
+        _check_shapes(path, arrays, spec, AGAIN, without=_MOMENTS)
+        if "damage" not in arrays or "unit" not in arrays:
+            return None
+        return cls(arrays["damage"], arrays["mass"], arrays["unit"])
+
+
 def with_samples(kept: Calibration | None, model: ModelKey, added: Moments) -> Calibration:
     """What is kept of a model together with moments from chats (`SampledMoments`). It has no damage: that is
     to be computed anew. Raises ValueError for moments of another model.
@@ -201,7 +225,12 @@ def _check_owner(
 
 
 def _check_shapes(
-    path: Path, arrays: Arrays, spec: ModelSpec, hint: str, passages: int | None = None
+    path: Path,
+    arrays: Arrays,
+    spec: ModelSpec,
+    hint: str,
+    passages: int | None = None,
+    without: Collection[str] = (),
 ) -> None:
     """Everything that is computed with has the shape and type that it should have, and is finite."""
     experts = spec.layers, spec.experts
@@ -218,6 +247,8 @@ def _check_shapes(
         wanted |= {"errors": ((passages, spec.layers), np.float64)}
         wanted |= {"masses": ((passages, *experts), np.float64)}
     for name, (shape, kind) in wanted.items():
+        if name in without:
+            continue
         array = arrays.get(name)
         if array is None or array.shape != shape or array.dtype != kind or not np.isfinite(array).all():
             raise ModelError(f"{path} is damaged: its {name} are not those of this model", hint=hint)

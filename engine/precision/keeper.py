@@ -27,7 +27,9 @@ from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.memory.arena import Tenant
 from ebbtide.engine.memory.change import ChangeState
 from ebbtide.engine.memory.fast_memory import FastMemory
-from ebbtide.engine.messages import Decision
+from ebbtide.engine.messages import Bound, Decision
+from ebbtide.engine.precision.bounds import Bounds
+from ebbtide.engine.precision.bounds_by_hand import bounded, check_room
 from ebbtide.engine.precision.costs import Costs
 from ebbtide.engine.precision.hull import U8
 from ebbtide.engine.precision.planning import Planning
@@ -78,6 +80,9 @@ class WidthKeeper:
         self._is_stopped = False
         self._emit, self._may_tell = emit, may_tell
         self._is_due = False
+        self.bounds = Bounds.none(steward.most)
+        """A person's, of this model; every plan keeps to them."""
+        self._owes_bounds = self._is_by_hand = False
         self._target = -1
         """Pages that were planned for last because they had to be."""
         self._seen_tokens = 0
@@ -113,6 +118,19 @@ class WidthKeeper:
         """Memory may have been given back: look at it when there is time."""
         self._planning.drop()
         self._is_due, self._is_stopped = True, False
+
+    def bound(self, command: Bound) -> Decision:
+        """Take a person's bound; a plan that was asked for without it is dropped.
+
+        Raises what `bounded` and `check_room` raise; then nothing is changed.
+        """
+        new = bounded(self.bounds, command, self._steward, self._table.committed)
+        self._routes.add_up()
+        check_room(new, self.bounds, self._steward, self._routes.routing.mass(), self._fast.ledger.plan)
+        self.bounds, self._owes_bounds, self._target = new, True, -1
+        self.wake()
+        gate_up, down = new.least[command.layer, :, command.expert].tolist()
+        return decisions.bounded(command.layer, command.expert, (gate_up, down), held=command.held)
 
     @property
     def has_work(self) -> bool:
@@ -213,7 +231,9 @@ class WidthKeeper:
         share, asked = self._fast.tenancy.experts_share, self._planning.asked
         if asked is not None and asked.lowers:
             self._planning.drop()  # the room is there by other means
-        elif asked is None and self._routes.tokens - self._seen_tokens >= RECONSIDER_TOKENS:
+        elif asked is None and (
+            self._owes_bounds or self._routes.tokens - self._seen_tokens >= RECONSIDER_TOKENS
+        ):
             self._ask(self._rising(share(self._kv_pages(length, ahead + TURN_TOKENS))), lowers=False)
         elif asked is not None and self._routes.tokens - asked.tokens >= EARLY_TOKENS:
             self._spread(share(self._kv_pages(length, ahead)))
@@ -225,12 +245,18 @@ class WidthKeeper:
     def _spread(self, room: int) -> None:
         """Widths that rise into free pages, or are spread anew, where that is worth it."""
         plan = self._take()
-        if plan is None or self._pager.change is not None or plan.pages > max(room, self._pages):
+        if plan is None or self._pager.change is not None:
+            return
+        # Bounds are kept where experts do not fit at their floors, too: then some more of them are absent.
+        least = plan.least_pages if self._owes_bounds else 0
+        if plan.pages > max(room, self._pages, least):
             return
         added = plan.pages - self._pages
-        is_whole = bool((plan.widths == self._table.most).all())
+        is_whole = bool((plan.widths == self.bounds.most).all())
         rises = added >= LEAST_RISE * self._steward.whole_pages or (is_whole and added > 0)
-        if rises or plan.damage_now - plan.damage > LEAST_GAIN * plan.damage_now:
+        gains = plan.damage_now - plan.damage > LEAST_GAIN * plan.damage_now
+        if rises or gains or self._owes_bounds:
+            self._is_by_hand, self._owes_bounds = self._owes_bounds, False
             self._target = -1
             self._set(plan.widths)
 
@@ -241,7 +267,7 @@ class WidthKeeper:
     def _ask(self, target: int, *, lowers: bool) -> None:
         self._routes.add_up()
         self._seen_tokens = self._routes.tokens
-        question = Question(self._routes.routing.mass(), self._table.committed.copy(), target)
+        question = Question(self._routes.routing.mass(), self._table.committed.copy(), target, self.bounds)
         self._planning.ask(question, self._routes.tokens, lowers=lowers)
 
     def _take(self) -> Proposal | None:
@@ -289,5 +315,8 @@ class WidthKeeper:
         lowered = int((now < self._before).any(axis=1).sum())
         bits = self._costs.average_bits(self._before), self._costs.average_bits(now)
         kv = None if self._is_first else self._kv_bytes() - self._kv_before
-        self._emit(decisions.widths_changed((changed, lowered), now.shape[0] * now.shape[2], bits, kv))
+        experts = now.shape[0] * now.shape[2]
+        told = decisions.widths_changed((changed, lowered), experts, bits, kv, by_hand=self._is_by_hand)
+        self._emit(told)
+        self._is_by_hand = False
         self._remember()

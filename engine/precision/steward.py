@@ -8,6 +8,7 @@ import numpy as np
 
 from ebbtide.engine.memory.portions import portion_of
 from ebbtide.engine.memory.tables import WeightPageTable
+from ebbtide.engine.precision.bounds import Bounds
 from ebbtide.engine.precision.floors import Flags, hot_experts, measured_floors, raised
 from ebbtide.engine.precision.hull import F64, I64, U8
 from ebbtide.engine.precision.known_damage import Known
@@ -25,6 +26,8 @@ class Question(NamedTuple):
     current: U8
     """u8[layers, 2, experts], committed then."""
     target_pages: int
+    bounds: Bounds | None = None
+    """A person's."""
 
 
 class Proposal(NamedTuple):
@@ -38,6 +41,8 @@ class Proposal(NamedTuple):
     """What they lose, weighed by mass and by what errors cost; in nats a token where that is known."""
     damage_now: float
     """What the current ones lose, weighed alike."""
+    least_pages: int = 0
+    """What quality and bounds allow."""
 
 
 class Steward:
@@ -52,6 +57,7 @@ class Steward:
     def __init__(self, table: WeightPageTable, known: Known, quality: Quality) -> None:
         self._shape = table.committed.shape
         self._most = np.broadcast_to(table.most, self._shape).astype(np.uint8)
+        self._quality = quality.name
         self._nats = quality.nats if known.unit is not None else None
         tolerated = quality.alone if self._nats is None else quality.tolerated
         self._base = measured_floors(known.damage, self._most, tolerated)
@@ -66,24 +72,52 @@ class Steward:
 
     def plan(self, question: Question) -> Proposal:
         """The best widths that the question allows."""
-        residual = self._residuals.of(question.mass) if self._residuals is not None else None
-        weights = block_weights(question.mass, residual, self._unit)
+        weights = self._weights(question.mass)
         self._planner.reweigh(weights)
         self._were_hot = hot_experts(question.mass, HOT_SHARE, were_hot=self._were_hot)
         floors = raised(self._base, self._were_hot, HOT_PLANES, self._most)
-        self._planner.bound(floors.ravel(), self._most.ravel())
-        target = max(question.target_pages, self._least_pages())
+        most = self._most if question.bounds is None else question.bounds.most
+        if question.bounds is not None:
+            floors = question.bounds.floors(floors)
+        self._planner.bound(floors.ravel(), most.ravel())
+        least = self._least_pages(self._planner)
+        target = max(question.target_pages, least)
         found = self._planner.plan(target, question.current.ravel())
         widths = found.widths.reshape(self._shape)
         lost, lost_now = (self._lost(weights, at) for at in (widths, question.current))
-        return Proposal(widths, found.pages, lost, lost_now)
+        return Proposal(widths, found.pages, lost, lost_now, least)
 
-    def _least_pages(self) -> int:
+    @property
+    def most(self) -> U8:
+        """Planes of all blocks, u8[layers, 2, experts]; a copy."""
+        return self._most.copy()
+
+    def why_whole(self, layer: int, expert: int) -> str:
+        """Why an expert never has fewer than all its planes; empty where it may."""
+        most, least = self._most[layer, :, expert], self._base[layer, :, expert]
+        if (least < most).any():
+            return ""
+        return f"Fewer than its {most.max()} bits would lose more than --quality {self._quality} allows"
+
+    def least_pages(self, bounds: Bounds, mass: F64) -> int:
+        """What all experts take at the lowest widths that quality and bounds allow; nobody is hot."""
+        floors, most = bounds.floors(self._base), bounds.most
+        if self._nats is None:
+            return self.pages(floors)
+        planner = WidthPlanner(self._cost, self._damage, floors.ravel(), most.ravel())
+        planner.reweigh(self._weights(mass))
+        return self._least_pages(planner)
+
+    def _weights(self, mass: F64) -> F64:
+        residual = self._residuals.of(mass) if self._residuals is not None else None
+        return block_weights(mass, residual, self._unit)
+
+    def _least_pages(self, planner: WidthPlanner) -> int:
         """What the floors take, or what costs as much as the quality allows."""
-        least = self._planner.floor_pages
+        least = planner.floor_pages
         if self._nats is None:
             return least
-        curve = self._planner.curve()
+        curve = planner.curve()
         at = int(np.searchsorted(curve.damage, self._nats, side="right")) - 1
         return max(int(curve.pages[max(at, 0)]), least)
 

@@ -61,7 +61,8 @@ def test_the_path_is_the_answer(command: Run, tiny: str, text: str, own_home: Pa
 
 def test_json(command: Run, tiny: str, text: str) -> None:
     result = json.loads(command(tiny, "--text", text, "--tokens", "1200", "--json").out)
-    assert list(result) == ["model", "file", "bytes", "tokens", "experts", "unused_experts", "seconds"]
+    fields = ["model", "file", "bytes", "tokens", "experts", "unused_experts", "residuals", "seconds"]
+    assert list(result) == fields
     assert result["tokens"] == 1200 and result["experts"] == 8 and result["unused_experts"] == 0
     assert result["bytes"] == Path(result["file"]).stat().st_size
 

@@ -6,6 +6,7 @@ import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
 
+from ebbtide.app import chat_keeper
 from ebbtide.app.chat_app import ChatApp, PostEvent
 from ebbtide.app.chat_keeper import ChatKeeper
 from ebbtide.app.chat_session import ChatSession
@@ -95,6 +96,21 @@ async def test_a_draft_of_words_and_a_paste_comes_back_as_it_was(store: ChatStor
     async with app_with(store).run_test() as pilot:
         await written(pilot, f"{typed}[pasted 30 lines]so?")
         assert prompt_of(pilot).whole_text == typed + "pasted\n" * 30 + "so?"
+
+
+async def test_leaving_keeps_every_word_that_was_shown(
+    store: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that came since the last save."""
+    monkeypatch.setattr(chat_keeper, "SAVE_S", 3600.0)
+    async with app_with(store, Script(answer="word " * 5000, token_delay_s=0.01)).run_test() as pilot:
+        await ready(pilot)
+        await ask(pilot, "go")
+        await until(pilot, lambda: "word word word" in screen_of(pilot).session.answer.text)
+        session = screen_of(pilot).session
+    record = store.whole_tree(store.list_chats()[0].id)[-1]
+    assert record.state == "partial" and record.content.startswith("word word word")
+    assert record.content.strip() == session.answer.text.strip()
 
 
 async def test_a_partial_answer_is_there_after_a_kill(store: ChatStore) -> None:

@@ -4,6 +4,7 @@ import pytest
 from textual.pilot import Pilot
 
 from ebbtide.app import clipboard
+from ebbtide.app.widgets.status_line import StatusLine
 from ebbtide.app.widgets.turn_chooser import TurnChooser
 from ebbtide.app.widgets.turns import AnswerTurn
 from ebbtide.engine.messages import Turn
@@ -233,8 +234,12 @@ async def test_nothing_is_edited_while_an_answer_is_written() -> None:
             await ask(pilot, "/density")
             await ask(pilot, "/nonsense")
             await shown(pilot, "/nonsense", without=["An answer is being written"])
+        await ask(pilot, "/edit")
+        await shown(pilot, "An answer is being written")
         press(pilot, "escape")
         await until(pilot, lambda: not screen_of(pilot).session.busy)
+        await pilot.pause(0.2)
+        assert screen_of(pilot).query_one(StatusLine).hint == "", "it is true no longer"
         assert len(contents(pilot)) == 2
 
 
@@ -249,3 +254,12 @@ async def test_compact_leads_to_what_makes_room() -> None:
         press(pilot, "enter")
         await shown(pilot, "not sent to the model any more")
         assert not screen_of(pilot).has_class("-compact")
+
+
+async def test_an_answer_without_a_word_says_so_and_gives_the_question_back() -> None:
+    async with chat_app(Script(answer=" ")).run_test(size=(80, 40)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "what is ebb?")
+        await shown(pilot, "The model said nothing.")
+        await written(pilot, "what is ebb?")
+        assert contents(pilot) == []

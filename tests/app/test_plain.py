@@ -69,14 +69,25 @@ def test_commands_and_notices(cli: Cli, model: str) -> None:
 def test_the_engines_death_and_the_next_question(cli: Cli, model: str) -> None:
     script = Script(answer="one two three", die_after_tokens=1)
     result = cli(model, "--plain", stdin="a\nb\n", script=script)
-    assert result.code == 0 and result.out.split() == ["one", "one"]
+    assert result.code == 7 and result.out.split() == ["one", "one"]
     assert result.err.count("killed by SIGKILL") == 2
 
 
 def test_a_model_that_does_not_load(cli: Cli, model: str) -> None:
+    """A pipe's questions have nobody to answer them: it is said once, and the exit code tells."""
     script = Script(load_failure=["corrupt", "Fetch it again.", "3"])
-    result = cli(model, "--plain", stdin="", script=script)
-    assert result.err == "ebbtide: Corrupt.\n  Fetch it again.\n"
+    for stdin in ("", "one\n", "one\ntwo\n/new\n"):
+        result = cli(model, "--plain", stdin=stdin, script=script)
+        assert (result.code, result.out) == (3, "")
+        assert result.err == "ebbtide: Corrupt.\n  Fetch it again.\n"
+
+
+def test_on_a_pipe_the_first_failure_is_the_exit_code(cli: Cli, model: str) -> None:
+    long = Script(request_failure=["too long", "Shorten it.", "5"], fail_when_turns=1)
+    result = cli(model, stdin="one\n/nonsense\n", script=long)
+    assert result.code == 5 and result.err.count("ebbtide: ") == 2
+    refused = cli(model, stdin="/nonsense\ntwo\n")
+    assert (refused.code, refused.out) == (2, "You said: two\n")
 
 
 def test_control_characters(cli: Cli, model: str) -> None:

@@ -75,3 +75,44 @@ async def test_an_unknown_word_is_refused_with_those_that_there_are() -> None:
         await ask(pilot, "/quality best")
         await shown(pilot, "'best' is not a quality", "Write exact, high, balanced or fast.")
         assert session.load == before and session.phase is Phase.READY
+
+
+async def test_a_bound_is_taken_where_widths_change_and_its_end_is_told() -> None:
+    async with chat_app(Script()).run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("f2", "f2")
+        await shown(pilot, "[b] at least")
+        await pilot.press("right", "b")
+        await shown(pilot, "Widths do not change. Choose a /quality.")
+        await pilot.press("f2")
+        await ask(pilot, "/quality fast")
+        await until(pilot, lambda: screen_of(pilot).session.load.quality == "fast")
+        await ready(pilot)
+        await pilot.press("f2", "f2")
+        await shown(pilot, "[b] at least")
+        await pilot.press("right", "b")
+        await shown(pilot, "L00 expert 1 keeps at least 8 bits by hand · [b] undoes it", "[b] free")
+        await pilot.press("b")
+        await shown(pilot, "has no bound any more", "[b] at least")
+        await pilot.press("w", "p")
+        await shown(pilot, "L00 expert 1 pinned by hand", "[w] free")
+        await pilot.press("f2")
+        await ask(pilot, "/quality exact")
+        told = "1 pin and 1 bound, set by hand, end with this load."
+        await shown(pilot, told)
+        await ready(pilot)
+        await pilot.press("f2", "f2")
+        await shown(pilot, f"{told} With --quality exact every expert has all")
+
+
+async def test_advice_stands_behind_the_answer_until_the_next_question() -> None:
+    advice = "62% of the experts asked for had to be read. With quality balanced all fit: /quality balanced"
+    async with chat_app(Script(advice=advice)).run_test(size=(100, 40)) as pilot:
+        await ready(pilot)
+        session = screen_of(pilot).session
+        await ask(pilot, "hello there")
+        await shown(pilot, "62% of the experts asked for had to be read.")
+        await until(pilot, lambda: session.phase is Phase.READY and len(session.turns) == 2)
+        assert [note.text for note in screen_of(pilot).transcript.query(Note)] == [f"{advice}."]
+        await ask(pilot, "/quality balanced")
+        await until(pilot, lambda: session.load.quality == "balanced")

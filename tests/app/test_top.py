@@ -7,9 +7,10 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from ebbtide.app.commands.top import print_frames
-from ebbtide.app.frame_json import frame_object
+from ebbtide.app.frame_json import experts_object, frame_object
 from ebbtide.app.paths import find_paths
 from ebbtide.app.top_app import TopApp
 from ebbtide.engine.attach import Viewer, app_of, find_engines, find_successor
@@ -50,6 +51,15 @@ def test_without_an_engine_it_says_what_to_do(cli: Cli) -> None:
         result = cli(*arguments)
         assert result.code == 3 and result.out == ""
         assert "ebbtide: No engine" in result.err and "Start `ebbtide`" in result.err
+
+
+def test_bounds_are_told_with_their_places() -> None:
+    picture = structs.replace(
+        residency(2, 4), bounds=bytes([0, 5, 0, 0, 0, 0, 4, 0]), held=bytes([0] * 6 + [1, 0])
+    )
+    told = experts_object(picture)
+    assert told["bounds"] == [[0, 1, 5, False], [1, 2, 4, True]] and told["average_bits"] == 8.0
+    assert experts_object(residency(2, 4))["bounds"] == [], "where widths do not change"
 
 
 def test_a_stale_card_is_no_engine(cli: Cli, folder: Path) -> None:

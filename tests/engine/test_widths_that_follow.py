@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -55,6 +56,7 @@ def growing(request_id: int = 1, **fields: Any) -> m.Generate:
 
 class Watched(Script):
     """An engine whose memory is checked at every event of an answer; each answer is followed by `turns`.
+    `events` are as they come out of a pipe.
 
     `widths` are those that were committed at these events. `idle` may give a command while nothing is asked.
     """
@@ -96,6 +98,7 @@ class Watched(Script):
         return [decision for decision in of(self.events, m.Decision) if decision.kind == kind]
 
     def _see(self, event: m.Event) -> None:
+        event = msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=m.Event)
         self.events.append(event)
         if isinstance(event, m.Token | m.Snapshot | m.Ledger | m.Loaded):
             self.runtime.fast.check_integrity()
@@ -130,6 +133,17 @@ def test_more_experts_stay_than_in_exact_mode(model: Path) -> None:
     )
     assert fast.expert_hit_rate > exact.expert_hit_rate + 0.2
     assert fast.bytes_paged_in < exact.bytes_paged_in / 4
+
+
+def test_where_reading_holds_answers_up_it_is_said_once(model: Path) -> None:
+    """And never where all experts are there, or where they are narrowed already."""
+    for quality, budget, times in (("exact", "45%", 1), ("exact", "100%", 0), ("balanced", "45%", 0)):
+        asked = [generate(number, text="def tell", max_tokens=300, ignore_end=True) for number in (1, 2)]
+        seen = Watched(loaded(model, quality, budget=budget), *asked).run()
+        said = seen.told("advice")
+        assert len(said) == times, (quality, budget)
+        assert all("ebbtide calibrate" in decision.sentence for decision in said)
+        assert len(of(seen.events, m.Finished)) == 2
 
 
 def test_what_a_clear_gives_back_is_used_while_nobody_asks(model: Path) -> None:

@@ -1,4 +1,4 @@
-"""A scripted engine process for tests: the real frames, no model. Run with one JSON `Script` as its argument.
+"""A scripted engine process for tests: the real frames, no model. `command_line` starts it.
 
 It answers every chat with `Script.answer` (or an echo of the last user turn), one token per word.
 """
@@ -6,11 +6,9 @@ It answers every chat with `Script.answer` (or an echo of the last user turn), o
 import os
 import queue
 import signal
-import struct
 import sys
 import threading
 import time
-from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Literal
 
@@ -20,6 +18,7 @@ from ebbtide.engine.lifeline import die_with_parent
 from ebbtide.engine.messages import (
     Arm,
     ArmWidths,
+    Bound,
     Cancel,
     Command,
     Count,
@@ -34,11 +33,8 @@ from ebbtide.engine.messages import (
     Generate,
     Load,
     Loaded,
-    Machine,
-    Memory,
     Pin,
     Progress,
-    Residency,
     Score,
     Scored,
     Shutdown,
@@ -49,6 +45,7 @@ from ebbtide.engine.messages import (
     Watch,
 )
 from ebbtide.engine.wire import command_reader, write_message
+from tests.helpers.fake_experts import EXPERTS, LAYERS, FakeExperts, machine, memory
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -103,61 +100,23 @@ class Script(msgspec.Struct, frozen=True):
     garbage_after_tokens: int = -1
     ignore_shutdown: bool = False
     """Neither the command nor the end of standard input nor SIGTERM ends the process."""
+    advice: str = ""
+    """What is advised after each answer."""
     log: str = ""
     """A line for standard error."""
     record: str = ""
     """A file to which every command is appended as a JSON line."""
 
 
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from tests.helpers import fake_engine; fake_engine.main()"
+)
+
+
 def command_line(script: Script) -> list[str]:
-    """The command that starts this fake."""
-    return [sys.executable, __file__, msgspec.json.encode(script).decode()]
-
-
-def memory(script: Script) -> Memory:
-    return Memory(
-        budget_bytes=300 << 20,
-        peak_bytes=280 << 20,
-        process_peak_bytes=310 << 20,
-        static_bytes=60 << 20,
-        expert_bytes=160 << 20,
-        kv_bytes=40 << 20,
-        transient_bytes=10 << 20,
-        free_bytes=30 << 20,
-        expert_hit_rate=0.75,
-        bytes_paged_in=123_456,
-        width_histogram={"0": 10, "8": 30},
-    )
-
-
-LAYERS, EXPERTS = 30, 8
-
-
-def residency(script: Script, pinned: Collection[tuple[int, int]]) -> Residency:
-    """Every fourth expert is absent, unless it is pinned."""
-    places = [(layer, expert) for layer in range(LAYERS) for expert in range(EXPERTS)]
-    return Residency(
-        layers=LAYERS,
-        experts=EXPERTS,
-        widths=bytes(8 if place in pinned or sum(place) % 4 else 0 for place in places),
-        uses=b"".join(struct.pack("<I", 3 * layer + expert) for layer, expert in places),
-        pinned=bytes(place in pinned for place in places),
-        slots=[6] * LAYERS,
-        pages=struct.pack("<I", 16) * len(places),
-        page_bytes=1 << 16,
-        spare_bytes=2 << 20,
-        memory=memory(script),
-    )
-
-
-def machine() -> Machine:
-    return Machine(
-        process_bytes=400 << 20,
-        process_swap_bytes=0,
-        app_bytes=60 << 20,
-        available_bytes=9 << 30,
-        total_bytes=16 << 30,
-    )
+    """The command that starts this fake, from any folder."""
+    root = Path(__file__).parents[2]
+    return [sys.executable, "-c", _START, str(root), msgspec.json.encode(script).decode()]
 
 
 class FakeEngine:
@@ -170,7 +129,7 @@ class FakeEngine:
         self.events = events
         self.inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self.cancelled: set[int] = set()
-        self.pinned: set[tuple[int, int]] = set()
+        self.experts = FakeExperts()
         self.ctx = 0
         self.finished_count = 0
         self.writing = threading.Lock()
@@ -212,9 +171,9 @@ class FakeEngine:
                 case Arm() as wish:
                     self.arm(wish)
                 case Watch() as watch if watch.every_s > 0:
-                    self.emit(residency(self.script, self.pinned))
+                    self.emit(self.experts.residency())
                     self.emit(machine())
-                case Pin() | Evict() as wish:
+                case Pin() | Evict() | Bound() as wish:
                     self.by_hand(wish)
                 case Shutdown() if not self.script.ignore_shutdown:
                     return
@@ -231,6 +190,7 @@ class FakeEngine:
             self.emit(failure(0, self.script.load_failure))
             return
         self.ctx = load.ctx or self.script.ctx
+        self.experts = FakeExperts(narrows=load.quality != "exact")
         name = load.path.rsplit("/", 1)[-1].removesuffix(".gguf")
         self.emit(
             Loaded(
@@ -243,7 +203,7 @@ class FakeEngine:
                 isa="portable",
                 threads=load.threads or 2,
                 load_s=0.5,
-                memory=memory(self.script),
+                memory=memory(),
                 notices=self.script.notices,
                 opens_thinking=self.script.opens_thinking,
                 model_ctx=self.script.model_ctx,
@@ -296,6 +256,8 @@ class FakeEngine:
             case "finish":
                 pass
         self.emit(self.finished(request, prompt, said, reason))
+        if self.script.advice:
+            self.emit(Decision(time.time(), "advice", self.script.advice))
 
     def fails(self, request: Generate, number: int) -> bool:
         """Whether the request fails after `number` tokens; then that has been said."""
@@ -330,7 +292,7 @@ class FakeEngine:
             context_size=self.script.ctx,
             decode_tok_s=50.0,
             prefill_tok_s=200.0,
-            memory=memory(self.script),
+            memory=memory(),
         )
 
     def finished(self, request: Generate, prompt: str, said: list[str], reason: FinishReason) -> Finished:
@@ -343,19 +305,12 @@ class FakeEngine:
             finish_reason=reason,
             usage=Usage(len(split_words(prompt)), 0, len(said)),
             timings=Timings(0.5, 0.1, 200.0 / slower, 50.0 / slower, 0.02),
-            memory=memory(self.script),
+            memory=memory(),
         )
 
-    def by_hand(self, wish: Pin | Evict) -> None:
-        """Pins are kept; nothing can be evicted."""
-        place = (wish.layer, wish.expert)
-        if isinstance(wish, Evict):
-            self.emit(Decision(time.time(), "refused", f"Expert {wish.expert} stays."))
-            return
-        (self.pinned.add if wish.on else self.pinned.discard)(place)
-        done = "pinned" if wish.on else "unpinned"
-        self.emit(Decision(time.time(), "pin", f"L{wish.layer:02} expert {wish.expert} {done} by hand"))
-        self.emit(residency(self.script, self.pinned))
+    def by_hand(self, wish: Pin | Evict | Bound) -> None:
+        self.emit(self.experts.act(wish))
+        self.emit(self.experts.residency())
 
     def score(self, request: Score) -> None:
         """A token a word; compared with every plane, half of its losses are the width's."""
@@ -393,7 +348,7 @@ def split_words(text: str) -> list[str]:
 
 def main() -> None:
     die_with_parent()
-    script = msgspec.json.decode(sys.argv[1].encode(), type=Script)
+    script = msgspec.json.decode(sys.argv[-1].encode(), type=Script)
     if script.log:
         print(script.log, file=sys.stderr, flush=True)
     if script.die_at_start:
@@ -402,7 +357,3 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     unbuffered = open(0, "rb", buffering=0)  # noqa: SIM115 - a lock on sys.stdin would outlive main
     FakeEngine(script, unbuffered, sys.stdout.buffer).serve()
-
-
-if __name__ == "__main__":
-    main()

@@ -36,12 +36,14 @@ def residency(
     width: Callable[[int, int], int] = lambda layer, expert: 8 if (layer + expert) % 4 else 0,
     pinned: Collection[Place] = (),
 ) -> Residency:
-    """`width(layer, expert)` of each expert; uses are their numbers."""
+    """`width(layer, expert)` of each expert, and of both its blocks of 1 MiB; uses are their numbers."""
     places = [(layer, expert) for layer in range(layers) for expert in range(experts)]
+    widths = [width(*place) for place in places]
+    blocks = [widths[layer * experts :][:experts] for layer in range(layers) for _ in range(2)]
     return Residency(
         layers=layers,
         experts=experts,
-        widths=bytes(width(*place) for place in places),
+        widths=bytes(widths),
         uses=struct.pack(f"<{len(places)}I", *range(len(places))),
         pinned=bytes(place in pinned for place in places),
         slots=[max(experts - 2, 1)] * layers,
@@ -49,6 +51,9 @@ def residency(
         page_bytes=MIB // 16,
         spare_bytes=5 * MIB,
         memory=memory(),
+        block_widths=bytes(here or 8 for row in blocks for here in row),
+        width_bytes=[0, *(2 * MIB * widths.count(planes) for planes in range(1, 9))],
+        average_bits=sum(here or 8 for here in widths) / max(len(widths), 1),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ebbtide.engine.memory.tables import WeightPageTable
+from ebbtide.engine.precision.bounds import Bounds
 from ebbtide.engine.precision.known_damage import Known
 from ebbtide.engine.precision.quality import QUALITIES, Quality
 from ebbtide.engine.precision.steward import Proposal, Question, Steward
@@ -86,3 +87,21 @@ def test_without_a_calibration_each_block_keeps_more(runtime: Runtime) -> None:
     unit = np.full((LAYERS, 2), 1e-9)
     told, alone = (planned(runtime, known(unit=u), 0.0).widths.min() for u in (unit, None))
     assert (told, alone) == (2, 3)
+
+
+@pytest.mark.parametrize("unit", [None, 1.0])
+def test_the_least_that_bounds_allow_is_what_a_plan_of_them_takes(
+    runtime: Runtime, unit: float | None
+) -> None:
+    """Also where a calibration says how much all of them may lose together."""
+    units = None if unit is None else np.full((LAYERS, 2), unit)
+    table, about = table_of(runtime), known(unit=units)
+    steward, mass = Steward(table, about, QUALITIES["fast"]), np.ones((LAYERS, EXPERTS))
+    free, whole = Bounds.none(steward.most), np.array([8, 8], np.uint8)
+    bounded = free
+    for expert in range(EXPERTS):
+        bounded = bounded.changed(1, expert, whole, whole)
+    least = [steward.least_pages(bounds, mass) for bounds in (free, bounded)]
+    plans = [steward.plan(Question(mass, table.committed.copy(), 0, bounds)) for bounds in (free, bounded)]
+    assert least == [plan.least_pages for plan in plans] and least[1] > least[0]
+    assert [plan.pages for plan in plans] == least and (plans[1].widths[1] == 8).all()

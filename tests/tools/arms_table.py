@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a script: find `tes
 from ebbtide.app.commands.loading import open_session, prepare_load
 from ebbtide.app.context import AppContext
 from ebbtide.app.eval.held_out import held_out_passages
+from ebbtide.app.eval.passages import PASSAGE_CHARS
 from ebbtide.app.eval.summary import Interval, Loss, bootstrap, summary_of
 from ebbtide.app.options import EngineFlags
 from ebbtide.app.session import Session
@@ -83,10 +84,11 @@ def main() -> None:
     parser.add_argument("model", nargs="?", default="starter")
     parser.add_argument("--bits", default="5,5.5,6")
     parser.add_argument("--tokens", type=int, default=4096)
+    parser.add_argument("--passage", type=int, default=PASSAGE_CHARS, help="characters")
     parser.add_argument("--skip", type=int, default=0, help="so many passages at the beginning")
     parser.add_argument("--arms", default=ARMS)
     asked = parser.parse_args()
-    context, passages = AppContext(), held_out_passages()[asked.skip :]
+    context, passages = AppContext(), held_out_passages(asked.passage)[asked.skip :]
     load = prepare_load(context, asked.model, EngineFlags())
     arms = ["paged", *(arm for arm in asked.arms.split(",") if arm != "paged")]
     with open_session(context, load) as (session, _):

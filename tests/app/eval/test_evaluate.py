@@ -138,6 +138,16 @@ def test_without_a_text_there_is_one(cli: Cli, model: str, tmp_path: Path) -> No
     assert result == json.loads(cli(*arguments).out)
 
 
+def test_passages_may_be_longer(cli: Cli, model: str, tmp_path: Path) -> None:
+    record = tmp_path / "commands"
+    result = cli("eval", model, "--tokens", "3000", "--passage", "6000", script=Script(record=str(record)))
+    texts = [line["text"] for line in commands(record, "score")]
+    assert result.code == 0 and texts == held_out_passages(6000)[: len(texts)]
+    assert 4000 < len(texts[0]) <= 7000
+    refused = cli("eval", model, "--task", "retrieval", "--passage", "6000")
+    assert refused.code == 2 and "--passage is for --task perplexity" in refused.err
+
+
 def test_a_text_of_ones_own_is_scored_whole_or_so_far(cli: Cli, model: str, tmp_path: Path) -> None:
     path = tmp_path / "long"
     path.write_text("word " * 12_000)

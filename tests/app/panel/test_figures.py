@@ -127,12 +127,19 @@ def test_what_the_system_does_not_say_is_no_number() -> None:
     assert machine_parts(Machine(process_bytes=1, total_bytes=2)) == []
 
 
-def test_widths_are_counted_with_their_bytes() -> None:
-    picture = residency(2, 4, lambda layer, expert: [8, 4, 4, 0][expert])
+def test_widths_are_counted_by_blocks() -> None:
+    """An expert's two blocks may differ; an absent one has none, whatever it will be read with."""
+    picture = structs.replace(
+        residency(2, 4, lambda layer, expert: [8, 4, 4, 0][expert]),
+        block_widths=bytes([8, 4, 5, 8, 8, 6, 4, 5]) + bytes([8, 4, 5, 8, 8, 6, 4, 3]),
+        width_bytes=[0, 0, 0, 0, 30, 20, 20, 0, 60],
+    )
     assert [tuple(entry) for entry in width_classes(picture)] == [
-        (8, 2, 4 * MIB),
-        (4, 4, 8 * MIB),
-        (0, 2, 0),
+        (8, 4, 60),
+        (6, 2, 20),
+        (5, 2, 20),
+        (4, 4, 30),
+        (0, 4, 0),
     ]
     assert width_classes(residency(2, 0)) == []
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from ebbtide.app.panel.cell import Row, changes, text
 from ebbtide.app.panel.grid import Grid, Style, fit, zoom
@@ -21,7 +22,7 @@ def widths(*rows: str) -> Callable[[int, int], int]:
 
 def test_bars_are_as_high_as_the_width() -> None:
     picture = Picture(residency(2, 9, widths("012345678", "000000000")), zoom(fit(2, 9, 10, 10), 10))
-    assert drawn(picture.row(0)) == "L00 · ▁ ▂ ▃ ▄ ▄ ▅ ▆ ▇ "
+    assert drawn(picture.row(0)) == "L00 · ▁ ▁ ▂ ▃ ▄ ▅ ▆ ▇ "
     assert drawn(picture.row(1)) == "L01 " + "· " * 9
 
 
@@ -84,3 +85,25 @@ def test_uses_are_shades_of_the_most_used() -> None:
 )
 def test_changes(old: str, new: str, runs: list[tuple[int, int]]) -> None:
     assert changes(text(old), text(new)) == runs
+
+
+@pytest.mark.parametrize(
+    ("style", "wide", "expected"),
+    [
+        ("bars", 3, "L00 ▇▇≥▇▇=▇▇ ·  "),
+        ("bars", 1, "L00 ▇▇▇·"),
+        ("halves", 1, "L00 ▀▀▀·"),
+        ("dots", 1, "L00 ⠉⠁"),
+    ],
+)
+def test_bounded_widths_have_a_sign_or_the_ink_of_pins(style: Style, wide: int, expected: str) -> None:
+    seen = structs.replace(
+        residency(1, 4, widths("8880")), bounds=bytes([5, 8, 0, 0]), held=bytes([0, 1, 0, 0])
+    )
+    row = Picture(seen, Grid(style, 1, 4, wide, 1, 1, 1)).row(0)
+    assert drawn(row) == expected
+    marked = [cell.text for cell in row if cell.ink == "pinned"]
+    assert (
+        marked
+        == {"bars": ["≥", "="] if wide == 3 else ["▇", "▇"], "halves": ["▀", "▀"], "dots": ["⠉"]}[style]
+    )

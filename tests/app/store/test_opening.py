@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.app.store import ChatStore, StoreDamaged, StoreTooNew, StoreUnsaved, open_or_memory, open_store
+from ebbtide.app.store import (
+    ChatStore,
+    StoreDamaged,
+    StoreTooNew,
+    StoreUnsaved,
+    database,
+    open_or_memory,
+    open_store,
+)
 from ebbtide.app.store.connection import connect
 from ebbtide.app.store.schema import MIGRATIONS, migrate
 
@@ -219,6 +227,54 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     with open_or_memory(file) as store:
         assert store.trouble is not None and "EBBTIDE_HOME" in store.trouble.hint
         assert store.create_chat() in store.list_chats()
+
+
+def test_a_store_that_could_not_be_made_is_made_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk at the very first start: what was said until there is space is saved then, and found."""
+    monkeypatch.setattr(database, "RETRY_S", 0.0)
+    folder = tmp_path / "chats"
+    folder.write_text("in the way")
+    file = folder / "chats.db"
+    with open_or_memory(file) as store:
+        chat = store.create_chat(title="begun without a disk")
+        question = store.add_message(chat.id, None, "user", "a rare question")
+        assert store.trouble is not None and store.unsaved == 2 and not store.retry()
+        assert store.unsaved_messages() == {chat.id: 1}
+        folder.unlink()
+        answer = store.add_message(chat.id, question.id, "assistant", "an answer")
+        assert store.trouble is None and store.unsaved == 0 and store.unsaved_messages() == {}
+        assert [hit.message_id for hit in store.search("rare")] == [question.id]
+    with open_store(file) as again:
+        assert [message.content for message in again.path(answer.id)] == ["a rare question", "an answer"]
+        assert [hit.message_id for hit in again.search("rare")] == [question.id]
+
+
+def test_one_that_is_there_by_then_keeps_what_others_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "RETRY_S", 0.0)
+    folder = tmp_path / "chats"
+    folder.write_text("in the way")
+    file = folder / "chats.db"
+    with open_or_memory(file) as store:
+        chat = store.create_chat(title="ours")
+        folder.unlink()
+        with open_store(file) as other:
+            theirs = other.create_chat(title="theirs")
+        assert store.retry() and store.trouble is None
+        assert {found.id for found in store.list_chats()} == {chat.id, theirs.id}
+
+
+def test_it_is_not_tried_at_every_word(tmp_path: Path) -> None:
+    (tmp_path / "chats").write_text("in the way")
+    with open_or_memory(tmp_path / "chats" / "chats.db") as store:
+        chat = store.create_chat()
+        (tmp_path / "chats").unlink()
+        store.add_message(chat.id, None, "user", "soon after")
+        assert store.trouble is not None, "a disk that refuses may keep us waiting each time"
+        assert store.retry() and store.trouble is None
 
 
 def test_two_stores_in_one_process(file: Path, store: ChatStore) -> None:
