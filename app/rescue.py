@@ -11,8 +11,10 @@ from typing import NamedTuple
 from ebbtide.app.chat_keeper import ChatKeeper
 from ebbtide.app.console import note
 from ebbtide.app.conversation import Conversation, Message
+from ebbtide.app.folded import write_folded
 from ebbtide.app.program import program
 from ebbtide.app.safe_text import safe_line
+from ebbtide.app.screen_stream import screen_stream
 from ebbtide.app.sentences import statement
 from ebbtide.app.store import (
     ChatStore,
@@ -62,7 +64,8 @@ def tell_way_back(keeper: ChatKeeper, conversation: Conversation, model: str | N
         return
     with suppress(OSError, ValueError):  # the terminal may be gone
         given = f" {shlex.quote(safe_line(model))}" if model is not None else ""
-        note(f"`{program()}{given} --chat {chat.id}` goes on with this chat.")
+        if (stream := screen_stream()) is not None:  # where the chat was, also if errors go to a file
+            write_folded(stream, f"`{program()}{given} --chat {chat.id}` goes on with this chat.")
 
 
 def rescue(keeper: ChatKeeper, conversation: Conversation, folder: Path) -> list[str]:
