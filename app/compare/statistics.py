@@ -1,12 +1,14 @@
 """Medians of pairwise ratios, and how sure they are."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 LEVEL = 0.95
 RESAMPLES = 2000
+
+Value = TypeVar("Value")
 
 
 class Ratio(NamedTuple):
@@ -33,12 +35,19 @@ def has_interval(count: int) -> bool:
 
 
 def median_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
-    """The bootstrap interval of the median (percentiles; Efron and Tibshirani, 1993); the least and the most
-    where the values are too few for one. The same values give the same interval.
+    """The bootstrap interval of the median; the least and the most where the values are too few for one."""
+    return bootstrap(values, median, seed) or (min(values), max(values))
+
+
+def bootstrap(
+    values: Sequence[Value], figure: Callable[[Sequence[Value]], float], seed: int = 0
+) -> tuple[float, float] | None:
+    """Percentiles of `figure` over values drawn again (Efron and Tibshirani, 1993); None where they are too
+    few. The same values give the same interval.
     """
     if not has_interval(len(values)):
-        return min(values), max(values)
+        return None
     chooser = random.Random(seed)
-    medians = sorted(median(chooser.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    figures = sorted(figure(chooser.choices(values, k=len(values))) for _ in range(RESAMPLES))
     tail = round(RESAMPLES * (1 - LEVEL) / 2)
-    return medians[tail], medians[-1 - tail]
+    return figures[tail], figures[-1 - tail]

@@ -1,11 +1,13 @@
-"""Figures over all passages, each with the interval that the choice of passages leaves."""
+"""Figures over all passages, each with the interval that the choice of passages leaves.
+
+Passages are drawn again as wholes, since the tokens of one depend on each other.
+"""
 
 import math
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ebbtide.app.compare.statistics import LEVEL, RESAMPLES, has_interval
+from ebbtide.app.compare.statistics import bootstrap
 from ebbtide.engine.messages import Scored
 
 Interval = tuple[float, float]
@@ -83,17 +85,3 @@ def _perplexity(losses: Sequence[Loss]) -> float:
 def _increase(losses: Sequence[Loss]) -> float:
     more = math.fsum(loss.arm - loss.full for loss in losses)
     return math.expm1(more / sum(loss.tokens for loss in losses))
-
-
-def bootstrap(
-    losses: Sequence[Loss], figure: Callable[[Sequence[Loss]], float], seed: int = 0
-) -> Interval | None:
-    """Percentiles of `figure` over passages drawn again (Efron and Tibshirani, 1993). Whole passages, since
-    the tokens of one depend on each other. The same losses give the same interval.
-    """
-    if not has_interval(len(losses)):
-        return None
-    chooser = random.Random(seed)
-    figures = sorted(figure(chooser.choices(losses, k=len(losses))) for _ in range(RESAMPLES))
-    tail = round(RESAMPLES * (1 - LEVEL) / 2)
-    return figures[tail], figures[-1 - tail]

@@ -17,10 +17,11 @@ from typing import cast
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a script: find `tests`
 
 from ebbtide.app.commands.loading import open_session, prepare_load
+from ebbtide.app.compare.statistics import bootstrap
 from ebbtide.app.context import AppContext
 from ebbtide.app.eval.held_out import held_out_passages
 from ebbtide.app.eval.passages import PASSAGE_CHARS
-from ebbtide.app.eval.summary import Interval, Loss, bootstrap, summary_of
+from ebbtide.app.eval.summary import Interval, Loss, summary_of
 from ebbtide.app.options import EngineFlags
 from ebbtide.app.session import Session
 from ebbtide.engine.messages import Arm, ArmName, ArmWidths, Scored, Signal

@@ -5,8 +5,9 @@ import random
 
 import pytest
 
+from ebbtide.app.compare.statistics import bootstrap
 from ebbtide.app.eval.report import average_bits
-from ebbtide.app.eval.summary import Loss, bootstrap, summary_of
+from ebbtide.app.eval.summary import Loss, summary_of
 from ebbtide.engine.messages import Memory, Scored
 
 
