@@ -100,7 +100,14 @@ class Engine:
 
     @property
     def _has_idle_work(self) -> bool:
-        return self._warming is not None or (self._widths is not None and self._widths.has_work)
+        if self._warming is not None or (self._widths is not None and self._widths.has_work):
+            return True
+        return self._has_learnt
+
+    @property
+    def _has_learnt(self) -> bool:
+        learner = self._runtime.learner if self._runtime is not None else None
+        return learner is not None and learner.is_due
 
     # --- commands -------------------------------------------------------------------------------------------
 
@@ -142,6 +149,8 @@ class Engine:
         self._uses(command.path)
         try:
             self._runtime = Runtime.load(command, self._report())
+            if command.learn:
+                _learn(self._runtime, command)
             if command.quality != "exact":
                 self._widths = _keep_widths(self._runtime, command, self._report(), self._emit)
         except BaseException:
@@ -197,8 +206,10 @@ class Engine:
             self._widths.rest()
             if not self._widths.has_work:
                 self._warm_again()
-        else:
+        elif self._warming is not None:
             self._warm()
+        elif self._runtime is not None and self._runtime.learner is not None:
+            self._emit(self._runtime.learner.rest())
 
     def _step_of(self, answer: Answerer) -> None:
         """What a step needs is made room for first."""
@@ -308,6 +319,13 @@ def _calibrate(
     from ebbtide.engine.precision.calibrating import calibrate  # few engines ever do
 
     return calibrate(runtime, command, progress, cancelled)
+
+
+def _learn(runtime: Runtime, command: m.Load) -> None:
+    from ebbtide.engine.precision.learning import open_learner  # measurements never do
+
+    runtime.learner, notices = open_learner(runtime, command.cache_dir)
+    runtime.notices = (*runtime.notices, *notices)
 
 
 def _choose(

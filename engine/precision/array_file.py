@@ -2,12 +2,13 @@
 checks.
 """
 
+import fcntl
 import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -62,16 +63,46 @@ def write_arrays(path: Path, about: msgspec.Struct, arrays: Mapping[str, NDArray
         ) from error
 
 
-def read_arrays(
-    path: Path, kind: type[Record], hint: str, without: Collection[str] = ()
-) -> tuple[Record, Arrays]:
-    """The record and the arrays of a file, but those `without`. Raises ModelError with `hint` where it cannot
-    be read or is damaged.
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """While this lasts no other process is in it for the same folder: what is read there may be changed and
+    written back. Where the file system has no locks, or the folder cannot be made, nobody is kept out.
     """
+    at = -1
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        at = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(at, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if at >= 0:
+            os.close(at)
+
+
+def read_record(path: Path, kind: type[Record], hint: str) -> Record:
+    """The record alone. Raises as `read_arrays`, but arrays may be damaged."""
+    return read_arrays(path, kind, hint, only=())[0]
+
+
+def read_arrays(
+    path: Path,
+    kind: type[Record],
+    hint: str,
+    without: Collection[str] = (),
+    only: Collection[str] | None = None,
+) -> tuple[Record, Arrays]:
+    """The record and the arrays of a file, but those `without`, or `only` those. Raises ModelError with
+    `hint` where it cannot be read or is damaged.
+    """
+
+    def is_wanted(name: str) -> bool:
+        return name == _ABOUT or (name not in without and (only is None or name in only))
+
     try:
         with zipfile.ZipFile(path) as archive:
             members = {Path(name).stem: name for name in archive.namelist()}
-            arrays = {name: _array(archive, at) for name, at in members.items() if name not in without}
+            arrays = {name: _array(archive, at) for name, at in members.items() if is_wanted(name)}
         contents = msgspec.json.decode(arrays.pop(_ABOUT).tobytes(), type=_Contents)
         about = msgspec.json.decode(contents.record, type=kind)
         del members[_ABOUT]
