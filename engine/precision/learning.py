@@ -11,6 +11,8 @@ Two windows add to the same file: each reads it, adds its own and writes it back
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from ebbtide.engine import decisions
 from ebbtide.engine.errors import EbbtideError
 from ebbtide.engine.messages import Decision
@@ -36,18 +38,23 @@ from ebbtide.kernels.ops import BlockTable
 
 LEAST_TOKENS = 2048
 """Fewer that are new are not worth a write of the whole file."""
+MOST_OF_BUDGET = 0.01
+"""What is gathered lies beside the budget, and up to four times as much while it is written: where that would
+be more than a few hundredths of it, nothing is gathered."""
 CALIBRATED = "the model has been calibrated"
 
 
 def open_learner(runtime: Runtime, cache_dir: str) -> "tuple[Learner | None, tuple[str, ...]]":
     """Who gathers for this model, and notices; None where nothing is to be gathered: the model has been
-    calibrated, has no experts or codes of its own, or is on a card.
+    calibrated, has no experts or codes of its own, is on a card, or its budget is too small for it.
 
     A file in its place that cannot be used is put aside.
     """
     source, forward = runtime.source, runtime.forward
     has_books = isinstance(source, PackSource) and source.index.books is not None
     if not cache_dir or not runtime.spec.experts or has_books or not isinstance(forward, Forward):
+        return None, ()
+    if _bytes_of(runtime.spec) > MOST_OF_BUDGET * runtime.plan.budget_bytes:
         return None, ()
     try:
         key = model_key(source)
@@ -57,6 +64,10 @@ def open_learner(runtime: Runtime, cache_dir: str) -> "tuple[Learner | None, tup
         return None, ()
     notices = (notice,) if notice else ()
     return (Learner(forward, path, key) if origin in (None, "chats") else None), notices
+
+
+def _bytes_of(spec: ModelSpec) -> int:
+    return spec.layers * spec.experts * spec.d_model * np.dtype(np.float32).itemsize
 
 
 def _origin(path: Path, key: ModelKey) -> tuple[Origin | None, str]:

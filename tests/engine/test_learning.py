@@ -9,6 +9,8 @@ import pytest
 
 from ebbtide.engine import messages as m
 from ebbtide.engine.gguf import open_gguf
+from ebbtide.engine.memory.provenance import Lane
+from ebbtide.engine.model.forward import Forward
 from ebbtide.engine.precision import known_damage, learning
 from ebbtide.engine.precision.calibration_file import (
     Calibration,
@@ -17,8 +19,12 @@ from ebbtide.engine.precision.calibration_file import (
     calibration_files,
     calibration_path,
     key_of,
+    model_key,
 )
+from ebbtide.engine.precision.learning import Learner
 from ebbtide.engine.precision.moments import Moments
+from ebbtide.engine.precision.routes import Routes
+from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.weights.book_wish import BookWish
 from ebbtide.engine.weights.open import read_spec
 from ebbtide.engine.weights.pack_write import write_pack
@@ -85,6 +91,32 @@ def test_no_token_and_no_width_changes(model: Path, quality: str) -> None:
     assert said(runs[1].events) and not said(runs[0].events)
 
 
+@pytest.mark.parametrize("last", [None, 0, 1, 7])
+@pytest.mark.parametrize("follows", [False, True])
+def test_no_bit_of_a_chunk_changes(model: Path, last: int | None, follows: bool) -> None:
+    """Nor what the routes of a model whose widths follow them are."""
+    runtime = Runtime.load(loaded(model, budget="40%"), lambda *_: None)
+    forward, spec = runtime.forward, runtime.spec
+    assert isinstance(forward, Forward)
+    learner, found = Learner(forward, place(model), model_key(runtime.source)), []
+    for reads in (forward, learner):
+        routes = Routes(spec.layers, spec.experts, None)
+        forward.routes = routes if follows else None
+        sequence = runtime.pool.new_sequence()
+        runtime.pool.extend(sequence, 40, runtime.fast.provenance(Lane.PREFILL))
+        view = runtime.kv_view(sequence)
+        rows = reads.hidden(np.arange(3, 43, dtype=np.int32), 0, view, lambda: False, last).copy()
+        runtime.pool.extend(sequence, 1, runtime.fast.provenance(Lane.DECODE))
+        token = forward.hidden(np.array([9], np.int32), 40, view, lambda: False).copy()
+        runtime.pool.release(sequence)
+        found.append((rows, token, routes.routing.mass(), routes.tokens))
+    runtime.close()
+    assert learner._samples is not None and learner._samples.tokens == 40
+    assert len(found[0][0]) == (40 if last is None else last)
+    for plain, seen in zip(*found, strict=True):
+        assert np.array_equal(plain, seen)
+
+
 def test_what_chats_show_is_kept_and_added_to(model: Path) -> None:
     events = run(loaded(model), long())
     first = kept(model)
@@ -110,6 +142,11 @@ def test_what_is_new_is_kept_when_another_model_is_loaded(model: Path) -> None:
     assert kept(model).moments.tokens and len(
         calibration_files(model.parent / "cache", key_of(open_gguf(model)))
     )
+
+
+def test_a_small_budget_is_not_for_this(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "MOST_OF_BUDGET", 1e-4)
+    assert not said(run(loaded(model), long())) and not place(model).exists()
 
 
 def test_little_is_not_worth_a_write(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
