@@ -48,7 +48,7 @@ def test_what_many_tokens_chose_stays_and_a_part_without_moments_too() -> None:
 def test_inputs_alone_are_levelled_to_the_ones_of_the_hidden_rows() -> None:
     """Experts and columns stay as far apart as they are; layers and kinds of blocks become alike."""
     given = moments(3, 10**9, has_down=False)
-    found = steadied(replace(given, gate_up=given.gate_up / 50))
+    found = steadied(replace(given, gate_up=(given.gate_up / 50).astype(np.float32)))
     weights = given.mass / given.mass.sum(axis=1, keepdims=True)
     assert np.allclose((found.gate_up * weights[:, :, None]).sum(axis=1).mean(axis=1), 1, rtol=1e-4)
     assert np.allclose(found.gate_up, steadied(given).gate_up, rtol=1e-4) and (found.down == 1).all()
