@@ -5,6 +5,7 @@ checks.
 import fcntl
 import os
 import struct
+import time
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping
@@ -21,6 +22,9 @@ from ebbtide.engine.gguf.faults import file_name
 
 Arrays = dict[str, NDArray[Any]]
 Record = TypeVar("Record", bound=msgspec.Struct)
+
+PATIENCE_S, NAP_S = 2.0, 0.02
+"""A file of this kind is written in less than a second."""
 
 _ABOUT = "about"
 
@@ -64,20 +68,33 @@ def write_arrays(path: Path, about: msgspec.Struct, arrays: Mapping[str, NDArray
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path, patience_s: float = PATIENCE_S) -> Iterator[bool]:
     """While this lasts no other process is in it for the same folder: what is read there may be changed and
-    written back. Where the file system has no locks, or the folder cannot be made, nobody is kept out.
+    written back. False where another one does not leave in time: a process may be stopped in the middle.
+    Where the file system has no locks, or the folder cannot be made, nobody is kept out.
     """
-    at = -1
+    at, is_alone = -1, True
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         at = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.flock(at, fcntl.LOCK_EX)
+        is_alone = _locked(at, patience_s)
     try:
-        yield
+        yield is_alone
     finally:
         if at >= 0:
             os.close(at)
+
+
+def _locked(at: int, patience_s: float) -> bool:
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+        time.sleep(NAP_S)
 
 
 def read_record(path: Path, kind: type[Record], hint: str) -> Record:

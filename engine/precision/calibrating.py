@@ -80,7 +80,7 @@ def calibrate(
         unit = measure_units(runtime, damage, moments.mass, begun.passages, progress, cancelled)
         residuals = _residuals(runtime, begun.part, moments, damage, unit)
     origin: Origin = "imatrix" if command.imatrix_path else "text"
-    with alone(path.parent):  # a chat that adds to what it has read there would undo this
+    with alone(path.parent):  # else a chat that adds to what it has read there could undo this
         Calibration(key, moments, damage, unit, residuals, origin).save(path)
     part_path.unlink(missing_ok=True)
     return m.Calibrated(

@@ -42,6 +42,7 @@ MOST_OF_BUDGET = 0.01
 """What is gathered lies beside the budget, and up to four times as much while it is written: where that would
 be more than a few hundredths of it, nothing is gathered."""
 CALIBRATED = "the model has been calibrated"
+BUSY = "another ebbtide does not let go of its file"
 
 
 def open_learner(runtime: Runtime, cache_dir: str) -> "tuple[Learner | None, tuple[str, ...]]":
@@ -117,7 +118,9 @@ class Learner:
         moments = samples.moments()
         del samples  # they take as much as the moments
         try:
-            with alone(self._path.parent):
+            with alone(self._path.parent) as is_alone:
+                if not is_alone:
+                    return decisions.learning_ended(BUSY)
                 kept, notice = self._kept()
                 if kept is not None and kept.origin != "chats":
                     return decisions.learning_ended(CALIBRATED)

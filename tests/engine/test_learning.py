@@ -1,6 +1,7 @@
 """Moments gathered while somebody chats: no answer changes, nothing is lost, nothing disturbs a chat."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ebbtide.engine.gguf import open_gguf
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.model.forward import Forward
 from ebbtide.engine.precision import known_damage, learning
+from ebbtide.engine.precision.array_file import alone
 from ebbtide.engine.precision.calibration_file import (
     Calibration,
     Origin,
@@ -283,3 +285,15 @@ def test_a_pack_of_codes_takes_nothing_from_chats_but_mass(model: Path, tmp_path
     pack = write_pack(model, tmp_path / "mixtral.any.pack.gguf", page_bytes=4096, books=BookWish())
     events = run(loaded(pack, quality="high", pack="no"), generate(max_tokens=1))
     assert known_damage.BOOKS_ALONE in of(events, m.Loaded)[0].notices
+
+
+def test_a_process_that_was_stopped_while_it_wrote_holds_nobody_up(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "alone", partial(alone, patience_s=0))
+    with alone(place(model).parent) as first, alone(place(model).parent, 0) as second:
+        assert (first, second) == (True, False)
+        events = run(loaded(model), long(), long(2))
+    assert len(of(events, m.Finished)) == 2 and len(said(events)) == 1 and "let go" in said(events)[0]
+    assert not place(model).exists()
+    assert "is kept" in said(run(loaded(model), long()))[0]
