@@ -1,9 +1,10 @@
 """What gathering from chats costs: reading prompts with it and without, in turns, on the same text.
 
-    python tests/tools/learning_cost.py MODEL.gguf [--pairs 15] [--chunks 8] [--threads 2] [--limit 100%]
+    python tests/tools/learning_cost.py MODEL.gguf [--pairs 15] [--chunks 8] [--every 8] [--threads 2]
 
-A turn is a prompt of so many chunks from an empty context; one chunk in eight is looked at. Who goes first
-alternates. The last line has the median of the pairs' ratios and its 95 % interval.
+A turn is a prompt of so many chunks from an empty context; one chunk in `every` is looked at. Who goes first
+alternates. The last line has the median of the pairs' ratios and its 95 % interval. `--chunks 1 --every 1`
+tells most surely what a chunk that is looked at costs: of a chat it is one in eight.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from ebbtide.app.compare.statistics import median_interval
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.model.forward import Forward, Pass
 from ebbtide.engine.precision.calibration_file import model_key
+from ebbtide.engine.precision.gathering import SampledMoments
 from ebbtide.engine.precision.learning import Learner
 from ebbtide.engine.precision.library_text import library_texts
 from ebbtide.engine.runtime import Runtime
@@ -51,6 +53,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--chunks", type=int, default=8)
+    parser.add_argument("--every", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", default="100%")
     asked = parser.parse_args()
@@ -61,6 +64,7 @@ def main() -> None:
     ids = np.asarray(runtime.tokenizer.encode(text[:80_000], add_bos=True, parse_special=False), np.int32)
     ids = ids[: asked.chunks * runtime.chunk_tokens]
     learner = Learner(runtime.forward, Path("unused"), model_key(runtime.source))
+    learner._samples = SampledMoments(runtime.spec, asked.every)
     arms: tuple[Pass | Learner, ...] = runtime.forward, learner
     for reads in arms:
         seconds_of(runtime, reads, ids)
