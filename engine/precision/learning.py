@@ -5,7 +5,7 @@ sums of squares of activations and routed mass per expert: no text, and nothing 
 answer changes by it: a chunk that is looked at computes every row of the last layer, of which the others
 leave out what nobody reads, and a row's bits do not depend on the others.
 
-What it costs (tests/tools/learning_cost.py; the starter, 256 tokens, two threads, 40 pairs in turns): 9.1 % of
+What it costs (tests/tools/learning_cost.py; the starter, 256 tokens, two threads, 40 pairs): 9.1 % of
 a chunk that is looked at (95 %: 8.0 to 11.3; 490 tokens a second without, 445 with), so 1.1 % of reading long
 prompts. To keep it takes 0.2 s for 1,024 experts of 2,048 columns and 1.2 s for 6,144, at rest.
 
