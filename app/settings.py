@@ -29,6 +29,8 @@ class EngineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`auto`, `cpu` or `cuda:N`."""
     policy: str = Load("").policy
     """Which expert gives way first."""
+    learn: bool = True
+    """Keep what chats show of the experts: sums of squares and routed mass, no text."""
 
 
 class SamplingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -170,8 +170,9 @@ class Answerer:
         runtime, sequence = self._runtime, self._request.sequence
         start = sequence.length
         runtime.pool.extend(sequence, len(ids), runtime.fast.provenance(lane))
+        sees_prompts = runtime.learner if lane is Lane.PREFILL else None
         try:
-            return runtime.forward.hidden(
+            return (sees_prompts or runtime.forward).hidden(
                 np.asarray(ids, np.int32), start, runtime.kv_view(sequence), self._cancelled, last
             )
         except BaseException:

@@ -128,6 +128,19 @@ def widths_kept(reason: str, hint: str) -> Decision:
     return decision("widths", f"Precision stays as it is: {reason.rstrip('.')}. {hint}")
 
 
+def learnt(added: int, tokens: int, notice: str = "") -> Decision:
+    """Moments of so many tokens more are kept: now of `tokens`. `notice`: of what had to go first."""
+    sentence = f"What chats show of the experts is kept: {count_of(tokens, 'token')}, {added:,} of them new"
+    sentence = f"{sentence}. {notice}" if notice else sentence
+    return decision("learning", sentence, added=added, tokens=tokens)
+
+
+def learning_ended(reason: str, hint: str = "") -> Decision:
+    """Nothing more is gathered from chats until the next load."""
+    end = f" {hint}" if hint else ""
+    return decision("learning", f"Chats add nothing more to the calibration: {reason.rstrip('.')}.{end}")
+
+
 def may_narrow(missed: float, quality: str, held: float, bits: float, nats: float) -> Decision:
     """Of an answer's experts the share `missed` had to be read. With `quality`, the share `held` of all would
     be in memory, at so many bits a weight, at a cost of so many nats a token.

@@ -105,7 +105,14 @@ class Engine:
 
     @property
     def _has_idle_work(self) -> bool:
-        return self._warming is not None or (self._widths is not None and self._widths.has_work)
+        if self._warming is not None or (self._widths is not None and self._widths.has_work):
+            return True
+        return self._has_learnt
+
+    @property
+    def _has_learnt(self) -> bool:
+        learner = self._runtime.learner if self._runtime is not None else None
+        return learner is not None and learner.is_due
 
     # --- commands -------------------------------------------------------------------------------------------
 
@@ -149,6 +156,8 @@ class Engine:
         self._uses(command.path)
         try:
             self._runtime = Runtime.load(command, self._report())
+            if command.learn:
+                _learn(self._runtime, command)
             if command.quality != "exact":
                 self._widths = _keep_widths(self._runtime, command, self._report(), self._emit)
         except BaseException:
@@ -209,8 +218,10 @@ class Engine:
                 self._watcher.look(partial(residency, self._runtime, self._bounds))
             if not self._widths.has_work:
                 self._fill_again()
-        else:
+        elif self._warming is not None:
             self._warm()
+        elif self._runtime is not None and self._runtime.learner is not None:
+            self._emit(self._runtime.learner.rest())
 
     def _advise(self, paged: Paged) -> None:
         """Once a load, where reading experts holds answers up: what narrower ones would buy and cost."""
@@ -333,6 +344,13 @@ def _calibrate(
     from ebbtide.engine.precision.calibrating import calibrate  # few engines ever do
 
     return calibrate(runtime, command, progress, cancelled)
+
+
+def _learn(runtime: Runtime, command: m.Load) -> None:
+    from ebbtide.engine.precision.learning import open_learner  # measurements never do
+
+    runtime.learner, notices = open_learner(runtime, command.cache_dir)
+    runtime.notices = (*runtime.notices, *notices)
 
 
 def _choose(

@@ -67,6 +67,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     """
     cache_dir: str = ""
     """Packs go into its folder `packs`; empty = the model file's own folder."""
+    learn: bool = False
+    """Whether answers add to what is known of the experts there (precision/learning.py)."""
 
 
 class Generate(msgspec.Struct, frozen=True, tag="generate"):

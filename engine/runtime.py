@@ -40,6 +40,7 @@ from ebbtide.kernels.ops import KvLayout, Ops
 
 if TYPE_CHECKING:
     from ebbtide.engine.against_full import Widths
+    from ebbtide.engine.precision.learning import Learner
 
 MOST_THREADS_PER_CPU = 2
 
@@ -75,6 +76,8 @@ class Runtime:
     """See `Load.quality`."""
     paged_arm: "Widths | None" = None
     """Chosen by the last `Arm`, for the scores that follow: `paged`, or `dp`."""
+    learner: "Learner | None" = None
+    """Sees prompts, where moments are gathered from chats."""
 
     @classmethod
     def load(cls, command: m.Load, progress: Progress) -> "Runtime":
@@ -209,6 +212,8 @@ class Runtime:
 
     def close(self) -> None:
         """End reader threads and close the file. The memory goes with the last reference."""
+        if self.learner is not None:
+            self.learner.close()
         self.fast.close()
         self.source.close()
         self.room.close()

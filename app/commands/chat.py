@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from ebbtide.app.commands.loading import fetch_starter, find_load, needs_fetching, prepare_load
+from ebbtide.app.commands.loading import fetch_starter, find_load, needs_fetching, prepare_load, that_learns
 from ebbtide.app.console import is_dumb, note
 from ebbtide.app.context import AppContext
 from ebbtide.app.file_kinds import refuse_other_kinds
@@ -68,9 +68,10 @@ def chat(
     if is_terminal and is_dumb() and not plain:
         note("This terminal (TERM=dumb) has no full screen: line by line, as with --plain.")
     if plain or not is_terminal or is_dumb():
-        chat_plainly(context, prepare_load(context, model, flags), wish, keeper or open_keeper(context))
+        load = that_learns(context, prepare_load(context, model, flags))
+        chat_plainly(context, load, wish, keeper or open_keeper(context))
         return
-    load = find_load(context, model, flags)
+    load = that_learns(context, find_load(context, model, flags))
     # All that can be refused has been; what takes long comes now.
     with first_frame(wish.theme, safe_line(Path(load.path).stem), compact=context.settings.chat.compact):
         chat_on_screen(context, load, wish, keeper or open_keeper(context))

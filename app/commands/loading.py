@@ -30,6 +30,13 @@ def prepare_load(context: AppContext, model: str | None, flags: EngineFlags) -> 
     return load
 
 
+def that_learns(context: AppContext, load: Load) -> Load:
+    """For questions of a person's: what they show of the experts is kept, if the settings do not forbid it.
+    What is measured or evaluated would show something else.
+    """
+    return msgspec.structs.replace(load, learn=context.settings.engine.learn)
+
+
 def needs_fetching(context: AppContext, load: Load) -> bool:
     """The default starter is wanted, and is not there or not finished."""
     path = Path(load.path)

@@ -23,8 +23,8 @@ from ebbtide.engine.sizes import format_bytes
 @click.option("--json", "as_json", is_flag=True)
 @click.pass_obj
 def rm(context: AppContext, model: str, yes: bool, force: bool, as_json: bool) -> None:
-    """Remove a model from ebbtide's own folder, its packs and its calibration; models of other programs stay.
-    The path of a pack that ebbtide keeps removes that pack alone.
+    """Remove a model from ebbtide's own folder, its packs and its calibration, or what chats left of one;
+    models of other programs stay. The path of a pack that ebbtide keeps removes that pack alone.
 
     On a terminal it says what goes and asks. A model that a running ebbtide uses is not removed.
     """

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from ebbtide.app.commands.loading import open_session, prepare_load
+from ebbtide.app.commands.loading import open_session, prepare_load, that_learns
 from ebbtide.app.console import note
 from ebbtide.app.context import AppContext
 from ebbtide.app.options import (
@@ -56,7 +56,8 @@ def run(
     sampling = choice.sampling(context.settings)
     turns = [Turn("system", whole_text(system))] if system else []
     turns.append(Turn("user", _read_prompt(prompt)))
-    load = prepare_load(context, model if model_flag is None else model_flag, flags)
+    wanted = model if model_flag is None else model_flag
+    load = that_learns(context, prepare_load(context, wanted, flags))
     with open_session(context, load) as (session, _):
         request = Generate(
             session.next_request_id(),

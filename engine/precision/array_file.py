@@ -2,12 +2,14 @@
 checks.
 """
 
+import fcntl
 import os
 import struct
+import time
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -20,6 +22,9 @@ from ebbtide.engine.gguf.faults import file_name
 
 Arrays = dict[str, NDArray[Any]]
 Record = TypeVar("Record", bound=msgspec.Struct)
+
+PATIENCE_S, NAP_S = 2.0, 0.02
+"""A file of this kind is written in less than a second."""
 
 _ABOUT = "about"
 
@@ -62,16 +67,59 @@ def write_arrays(path: Path, about: msgspec.Struct, arrays: Mapping[str, NDArray
         ) from error
 
 
-def read_arrays(
-    path: Path, kind: type[Record], hint: str, without: Collection[str] = ()
-) -> tuple[Record, Arrays]:
-    """The record and the arrays of a file, but those `without`. Raises ModelError with `hint` where it cannot
-    be read or is damaged.
+@contextmanager
+def alone(folder: Path, patience_s: float = PATIENCE_S) -> Iterator[bool]:
+    """While this lasts no other process is in it for the same folder: what is read there may be changed and
+    written back. False where another one does not leave in time: a process may be stopped in the middle.
+    Where the file system has no locks, or the folder cannot be made, nobody is kept out.
     """
+    at, is_alone = -1, True
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        at = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        is_alone = _locked(at, patience_s)
+    try:
+        yield is_alone
+    finally:
+        if at >= 0:
+            os.close(at)
+
+
+def _locked(at: int, patience_s: float) -> bool:
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+        time.sleep(NAP_S)
+
+
+def read_record(path: Path, kind: type[Record], hint: str) -> Record:
+    """The record alone. Raises as `read_arrays`, but arrays may be damaged."""
+    return read_arrays(path, kind, hint, only=())[0]
+
+
+def read_arrays(
+    path: Path,
+    kind: type[Record],
+    hint: str,
+    without: Collection[str] = (),
+    only: Collection[str] | None = None,
+) -> tuple[Record, Arrays]:
+    """The record and the arrays of a file, but those `without`, or `only` those. Raises ModelError with
+    `hint` where it cannot be read or is damaged.
+    """
+
+    def is_wanted(name: str) -> bool:
+        return name == _ABOUT or (name not in without and (only is None or name in only))
+
     try:
         with zipfile.ZipFile(path) as archive:
             members = {Path(name).stem: name for name in archive.namelist()}
-            arrays = {name: _array(archive, at) for name, at in members.items() if name not in without}
+            arrays = {name: _array(archive, at) for name, at in members.items() if is_wanted(name)}
         contents = msgspec.json.decode(arrays.pop(_ABOUT).tobytes(), type=_Contents)
         about = msgspec.json.decode(contents.record, type=kind)
         del members[_ABOUT]

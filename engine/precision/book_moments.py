@@ -21,6 +21,7 @@ def book_wish(source: GgufSource, cache_dir: Path) -> tuple[BookWish, tuple[str,
     Raises ModelError where the file cannot be read.
     """
     calibration, notices = kept_calibration(source, cache_dir, model_key(source))
-    if calibration is None:
-        return BookWish(), (ALONE,) if notices == (NO_CALIBRATION,) else notices
+    if calibration is None or calibration.origin == "chats":
+        nobody_calibrated = calibration is not None or notices == (NO_CALIBRATION,)
+        return BookWish(), (ALONE,) if nobody_calibrated else notices
     return BookWish(steadied(calibration.moments)), (WEIGHED,)

@@ -16,6 +16,7 @@ from ebbtide.engine.at_widths import every_plane, table_of
 from ebbtide.engine.errors import UsageError
 from ebbtide.engine.memory.provenance import Lane
 from ebbtide.engine.model.forward import Cancelled, Forward
+from ebbtide.engine.precision.array_file import alone
 from ebbtide.engine.precision.calibration_file import (
     Calibration,
     Origin,
@@ -79,7 +80,8 @@ def calibrate(
         unit = measure_units(runtime, damage, moments.mass, begun.passages, progress, cancelled)
         residuals = _residuals(runtime, begun.part, moments, damage, unit)
     origin: Origin = "imatrix" if command.imatrix_path else "text"
-    Calibration(key, moments, damage, unit, residuals, origin).save(path)
+    with alone(path.parent):  # else a chat that adds to what it has read there could undo this
+        Calibration(key, moments, damage, unit, residuals, origin).save(path)
     part_path.unlink(missing_ok=True)
     return m.Calibrated(
         command.request_id,

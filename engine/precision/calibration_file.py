@@ -13,7 +13,7 @@ from ebbtide.engine.errors import ModelError
 from ebbtide.engine.gguf.faults import shown
 from ebbtide.engine.gguf.file import GgufFile
 from ebbtide.engine.model.spec import ModelSpec
-from ebbtide.engine.precision.array_file import Arrays, read_arrays, write_arrays
+from ebbtide.engine.precision.array_file import Arrays, read_arrays, read_record, write_arrays
 from ebbtide.engine.precision.moments import F32, F64, Moments, Sums, merged
 from ebbtide.engine.precision.prompt_residual import PromptResiduals
 from ebbtide.engine.weights.pack_index import SourceIdentity, identify
@@ -67,10 +67,16 @@ def damage_path(calibration: Path) -> Path:
     return calibration.with_suffix(".damage.npz")
 
 
+def aside_path(calibration: Path) -> Path:
+    """Where a file that cannot be used is put, to make room for what chats show."""
+    return calibration.with_suffix(".aside.npz")
+
+
 def calibration_files(cache_dir: Path, model: ModelKey) -> list[Path]:
     """All that is kept of a model there, the calibration first; empty = there is nothing."""
     path = calibration_path(cache_dir, model)
-    return [file for file in (path, Part.path(path), damage_path(path)) if file.exists()]
+    all_of_it = path, Part.path(path), damage_path(path), aside_path(path)
+    return [file for file in all_of_it if file.exists()]
 
 
 class _About(msgspec.Struct, frozen=True):
@@ -119,6 +125,17 @@ class Calibration:
         moments = Moments(arrays["gate_up"], arrays["down"], arrays["mass"], about.tokens, about.has_down)
         residuals = _residuals(path, arrays, spec)
         return cls(about.model, moments, arrays.get("damage"), arrays.get("unit"), residuals, about.origin)
+
+
+def kept_origin(path: Path, model: ModelKey) -> Origin | None:
+    """What the calibration there comes from; None = there is none. Raises as `Calibration.load`, but reads
+    no more than what it says of itself.
+    """
+    if not path.exists():
+        return None
+    about = read_record(path, _About, AGAIN)
+    _check_owner(path, about.version, about.model, model, AGAIN)
+    return about.origin
 
 
 @dataclass(frozen=True)

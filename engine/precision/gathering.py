@@ -1,5 +1,6 @@
 """Gathering moments from passes: observers of a chunk's way through the layers."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -98,6 +99,19 @@ class Both:
             one.computed(layer, at, gate_up, down, resident)
 
 
+class _RowCounter(InputGatherer):
+    """Counts the rows of each layer too: of a pass that was cancelled, the last layers saw none."""
+
+    def __init__(self, sums: Sums) -> None:
+        super().__init__(sums)
+        self.rows: NDArray[np.int64] = np.zeros(len(sums.mass), np.int64)
+
+    def routed(self, layer: int, at: LayerPass) -> None:
+        """See `LayerObserver.routed`."""
+        super().routed(layer, at)
+        self.rows[layer] += len(at.rows.chosen)
+
+
 class SampledMoments:
     """Moments of inputs alone, from one chunk in `every`: cheap enough to be gathered while a person chats.
 
@@ -106,7 +120,7 @@ class SampledMoments:
 
     def __init__(self, spec: ModelSpec, every: int = 8) -> None:
         self._sums = Sums(spec, hidden=False)
-        self._gatherer = InputGatherer(self._sums)
+        self._gatherer = _RowCounter(self._sums)
         self._every, self._chunk = every, 0
 
     @property
@@ -121,4 +135,5 @@ class SampledMoments:
 
     def moments(self) -> Moments:
         """So far; `has_down` is False. `merged` adds them to those that are kept."""
-        return self._sums.moments()
+        mass = self._sums.mass / np.maximum(self._gatherer.rows, 1)[:, None]
+        return replace(self._sums.moments(), mass=mass)

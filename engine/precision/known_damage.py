@@ -16,6 +16,7 @@ from ebbtide.engine.precision.calibration_file import (
     AGAIN,
     Calibration,
     ModelKey,
+    Origin,
     calibration_path,
     damage_path,
     model_key,
@@ -35,6 +36,10 @@ STAGE = "Measuring the error of each width"
 VERSION = 1
 NO_CALIBRATION = (
     "Widths are chosen by the weights' errors alone; `ebbtide calibrate` makes better choices possible."
+)
+BY_CHATS = (
+    "Widths are chosen by what your chats showed so far ({tokens:,} tokens); `ebbtide calibrate` makes "
+    "better choices possible."
 )
 BOOKS_ALONE = (
     "Widths are chosen by the weights' errors alone; `ebbtide calibrate` and then `ebbtide pack "
@@ -68,6 +73,9 @@ class _About(msgspec.Struct, frozen=True):
     model: ModelKey
     moments_sha256: str
     """Of the moments that it was measured with; empty = of the weights alone."""
+    origin: Origin | None = None
+    tokens: int = 0
+    """Behind them."""
 
 
 def known_damage(source: WeightSource, cache_dir: str, threads: int, progress: Progress) -> Known:
@@ -75,6 +83,9 @@ def known_damage(source: WeightSource, cache_dir: str, threads: int, progress: P
 
     A calibration that is damaged or another model's is left out: a notice says so and what to do, and the
     weights alone decide. `progress` may raise to end the measuring.
+
+    Moments from chats grow all the time, and measuring reads all experts: what was measured with them holds
+    until there are twice as many tokens behind them.
 
     A pack with any-precision codes brings their errors along: those against the model's own weights, also
     with all planes.
@@ -87,7 +98,11 @@ def known_damage(source: WeightSource, cache_dir: str, threads: int, progress: P
     damage = calibration.damage if calibration is not None else None
     if damage is None:
         path = damage_path(calibration_path(folder, key)) if folder is not None else None
-        damage = _kept_or_measured(source, path, key, moments, threads, progress)
+        about = _About(VERSION, key, moments_sha256(moments))
+        if calibration is not None:
+            origin, tokens = calibration.origin, calibration.moments.tokens
+            about = _About(VERSION, key, about.moments_sha256, origin, tokens)
+        damage = _kept_or_measured(source, path, about, moments, threads, progress)
     mass = np.asarray(moments.mass, np.float64) if moments is not None else None
     unit = calibration.unit if calibration is not None else None
     residuals = calibration.residuals if calibration is not None else None
@@ -97,12 +112,15 @@ def known_damage(source: WeightSource, cache_dir: str, threads: int, progress: P
 def kept_calibration(
     source: WeightSource, folder: Path | None, key: ModelKey
 ) -> tuple[Calibration | None, tuple[str, ...]]:
-    """The calibration of a model, and notices why there is none."""
+    """The calibration of a model, and notices why there is none, or only one from chats."""
     path = calibration_path(folder, key) if folder is not None else None
     if path is None or not path.exists():
         return None, (NO_CALIBRATION,)
     try:
-        return Calibration.load(path, key, source.spec), ()
+        calibration = Calibration.load(path, key, source.spec)
+        if calibration.origin == "chats":
+            return calibration, (BY_CHATS.format(tokens=calibration.moments.tokens),)
+        return calibration, ()
     except EbbtideError as error:
         notice = (
             f"The calibration is not used: {error}. {error.hint} Until then the weights' errors alone decide."
@@ -117,13 +135,15 @@ def _of_books(
     calibration: Calibration | None,
     notices: tuple[str, ...],
 ) -> Known:
-    """Of a pack with any-precision codes. Units and residuals go with errors that the same moments weigh."""
+    """Of a pack with any-precision codes. Units and residuals go with errors that the same moments weigh.
+    Of chats, which say nothing of codes, there is the mass.
+    """
     damage = source.book_errors().astype(np.float64)
-    if moments is None or calibration is None:
-        if notices == (NO_CALIBRATION,):
+    mass = np.asarray(moments.mass, np.float64) if moments is not None else None
+    if moments is None or calibration is None or calibration.origin == "chats":
+        if notices == (NO_CALIBRATION,) or calibration is not None:
             notices = () if books.moments_sha256 else (BOOKS_ALONE,)
-        return Known(damage, None, notices=notices)
-    mass = np.asarray(moments.mass, np.float64)
+        return Known(damage, mass, notices=notices)
     if books.moments_sha256 != moments_sha256(moments):
         return Known(damage, mass, notices=(BOOKS_BEFORE,))
     return Known(damage, mass, calibration.unit, calibration.residuals)
@@ -132,12 +152,11 @@ def _of_books(
 def _kept_or_measured(
     source: WeightSource,
     path: Path | None,
-    key: ModelKey,
+    about: _About,
     moments: Moments | None,
     threads: int,
     progress: Progress,
 ) -> F32:
-    about = _About(VERSION, key, moments_sha256(moments))
     kept = _kept(path, about, source)
     if kept is not None:
         return kept
@@ -154,7 +173,7 @@ def _kept_or_measured(
 
 
 def _kept(path: Path | None, about: _About, source: WeightSource) -> F32 | None:
-    """What an earlier load measured with the same moments."""
+    """What an earlier load measured with the same moments, or with half of those from chats."""
     if path is None or not path.exists():
         return None
     try:
@@ -163,13 +182,22 @@ def _kept(path: Path | None, about: _About, source: WeightSource) -> F32 | None:
         return None  # it is measured again, and written over
     damage = arrays.get("damage")
     shape = (source.spec.layers, 2, source.spec.experts, MAX_PLANES + 1)
-    same = (found.version, found.model.digest, found.moments_sha256) == (
-        *(about.version, about.model.digest),
-        about.moments_sha256,
-    )
-    if not same or damage is None or damage.shape != shape or not np.isfinite(damage).all():
+    same = (found.version, found.model.digest) == (about.version, about.model.digest)
+    if (
+        not same
+        or not _holds(found, about)
+        or damage is None
+        or damage.shape != shape
+        or not np.isfinite(damage).all()
+    ):
         return None
     return damage.astype(np.float32)
+
+
+def _holds(found: _About, wanted: _About) -> bool:
+    if found.origin == wanted.origin == "chats":
+        return wanted.tokens < 2 * found.tokens
+    return found.moments_sha256 == wanted.moments_sha256
 
 
 def _expert_bytes(source: WeightSource) -> int:

@@ -110,19 +110,40 @@ def steadied(moments: Moments, added: float = STEADY_MASS) -> Moments:
 
     An expert that few tokens chose has moments of just these; its layer's mean is of all. What many tokens
     chose stays as it was. Mass and tokens are the same.
+
+    Where nothing is known of the hidden rows, whose moments are ones, those of the inputs get a layer's mean
+    of one too: else errors of one kind would seem to cost fifty times those of the other. KL of the arm paged
+    at 5 bits of the starter, 1,500 held-out tokens: 0.0325 with the weights' errors alone; with moments of
+    5,263 tokens as in chats 0.0401 as they are, 0.0190 like this (and 0.0197 with a layer's mean for both).
     """
     mass = moments.mass * moments.tokens
-    down = _drawn(moments.down, mass, added) if moments.has_down else moments.down
-    return replace(moments, gate_up=_drawn(moments.gate_up, mass, added), down=down)
+    if moments.has_down:
+        drawn = _drawn(moments.gate_up, mass, added), _drawn(moments.down, mass, added)
+        return replace(moments, gate_up=drawn[0], down=drawn[1])
+    return replace(moments, gate_up=_levelled(_drawn(moments.gate_up, mass, added), mass))
+
+
+def _levelled(own: F32, mass: F64) -> F32:
+    """[L, E, K] with a mean of one in each layer, weighed by mass [L, E]."""
+    result = np.empty_like(own)
+    for layer in range(len(own)):
+        mean = float(_layer_mean(own[layer], mass[layer]).mean())
+        result[layer] = own[layer] / mean if mean > 0 else own[layer]
+    return result
+
+
+def _layer_mean(own: F32, mass: F64) -> F64:
+    """[K] of [E, K], weighed by mass [E]; all experts alike where nothing was routed."""
+    total = mass.sum()
+    weights = mass / total if total > 0 else np.full(len(own), 1 / len(own))
+    return np.asarray((own * weights[:, None]).sum(axis=0))
 
 
 def _drawn(own: F32, mass: F64, added: float) -> F32:
     """[L, E, K] with so much mass [L, E] behind it, and `added` of the layer's mean."""
     result = np.empty_like(own)
     for layer in range(len(own)):
-        total = mass[layer].sum()
-        weights = mass[layer] / total if total > 0 else np.full(len(own[layer]), 1 / len(own[layer]))
-        mean = (own[layer] * weights[:, None]).sum(axis=0)
+        mean = _layer_mean(own[layer], mass[layer])
         share = (mass[layer] / (mass[layer] + added))[:, None]
         result[layer] = share * own[layer] + (1 - share) * mean
     return result

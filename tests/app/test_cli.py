@@ -233,7 +233,7 @@ def test_rm_takes_the_calibration_of_the_model_only(cli: Cli, home: Path) -> Non
     source = GgufSource(open_gguf(path))
     kept = calibration_path(home / "cache", model_key(source))
     source.close()
-    own = [kept, kept.with_suffix(".part.npz"), kept.with_suffix(".damage.npz")]
+    own = [kept, *(kept.with_suffix(f".{part}.npz") for part in ("part", "damage", "aside"))]
     other = kept.with_name("0123456789abcdef01234567.npz")
     kept.parent.mkdir(parents=True)
     for file in (*own, other):

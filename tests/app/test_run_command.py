@@ -9,6 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ebbtide.app.context import AppContext
+from ebbtide.app.options import EngineFlags
+from ebbtide.app.settings import Settings
 from ebbtide.engine.messages import Generate, Load
 from tests.helpers import fake_ebbtide
 from tests.helpers.app_types import Cli
@@ -196,3 +199,23 @@ def test_a_full_disk_is_told_and_is_no_internal_error(model: str, arguments: lis
     told = done.stderr.decode()
     assert "The output could not be written: No space left on device" in told and done.returncode == 4
     assert "internal error" not in told and "Exception ignored" not in told
+
+
+def test_only_questions_are_learnt_from(cli: Cli, model: str, own_home: Path, tmp_path: Path) -> None:
+    """Sums of what a person asks; what is measured shows something else, and settings may say no."""
+
+    def learns(*arguments: str, stdin: str = "") -> bool:
+        record = tmp_path / "commands"
+        record.unlink(missing_ok=True)
+        cli(*arguments, script=Script(record=str(record)), stdin=stdin)
+        return msgspec.json.decode(record.read_bytes().splitlines()[0], type=Load).learn
+
+    asks = "run", model, "-p", "hi"
+    assert learns(*asks) and learns(model, "--plain", stdin="hi\n")
+    assert not learns("bench", model, "--prefill", "16", "--decode", "9", "--runs", "1")
+    assert not learns("eval", model, "--text", __file__)
+    assert not EngineFlags().load(model, Settings(), "").learn, "nobody does who does not say so"
+    settings = AppContext().paths.settings_file
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("[engine]\nlearn = false\n")
+    assert not learns(*asks) and not learns(model, "--plain", stdin="hi\n")

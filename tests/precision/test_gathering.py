@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ebbtide.engine.model.forward import Cancelled
 from ebbtide.engine.model.layer import U8, LayerPass
 from ebbtide.engine.precision.gathering import Gatherer, InputGatherer, SampledMoments, routed_rows
 from ebbtide.engine.precision.moments import Sums
@@ -104,3 +105,16 @@ def test_samples_are_one_chunk_in_so_many(runtime: Runtime) -> None:
     assert samples.tokens == found.tokens == 60 and not found.has_down
     assert (found.gate_up == wanted.gate_up).all() and (found.mass == wanted.mass).all()
     assert (found.down == 1).all() and found.down.shape == (spec.layers, spec.experts, spec.expert_d_ff)
+
+
+def test_a_cancelled_chunk_counts_in_the_layers_that_saw_it(runtime: Runtime) -> None:
+    """Mass is per token of each layer: else the last ones would look as if nobody asked for them."""
+    samples = SampledMoments(runtime.spec, every=1)
+    rows_of(runtime, [3 + at for at in range(40)], samples.next_chunk())
+    whole, asked = samples.moments().mass, iter([False, False, True])
+    observer = samples.next_chunk()
+    with pytest.raises(Cancelled):
+        rows_of(runtime, [3 + at for at in range(40)], observer, lambda: next(asked))
+    found = samples.moments().mass
+    np.testing.assert_allclose(found, whole, rtol=1e-9)
+    assert samples.tokens == 80

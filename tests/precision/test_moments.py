@@ -45,6 +45,16 @@ def test_what_many_tokens_chose_stays_and_a_part_without_moments_too() -> None:
     assert np.isfinite(steadied(nothing).gate_up).all()
 
 
+def test_inputs_alone_are_levelled_to_the_ones_of_the_hidden_rows() -> None:
+    """Experts and columns stay as far apart as they are; layers and kinds of blocks become alike."""
+    given = moments(3, 10**9, has_down=False)
+    found = steadied(replace(given, gate_up=(given.gate_up / 50).astype(np.float32)))
+    weights = given.mass / given.mass.sum(axis=1, keepdims=True)
+    assert np.allclose((found.gate_up * weights[:, :, None]).sum(axis=1).mean(axis=1), 1, rtol=1e-4)
+    assert np.allclose(found.gate_up, steadied(given).gate_up, rtol=1e-4) and (found.down == 1).all()
+    assert np.allclose(steadied(found).gate_up, found.gate_up, rtol=1e-4)
+
+
 def test_weighted_squares_are_in_double_precision() -> None:
     """In single precision the small squares beside the large one would be lost."""
     x = np.array([[4096.0], [1.0], [1.0]], np.float32)
