@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ebbtide.engine.messages import Decision, Finished
 from ebbtide.engine.sizes import format_bytes
@@ -141,18 +142,28 @@ def learning_ended(reason: str, hint: str = "") -> Decision:
     return decision("learning", f"Chats add nothing more to the calibration: {reason.rstrip('.')}.{end}")
 
 
-def may_narrow(missed: float, quality: str, held: float, bits: float, nats: float) -> Decision:
-    """Of an answer's experts the share `missed` had to be read. With `quality`, the share `held` of all would
-    be in memory, at so many bits a weight, at a cost of so many nats a token.
-    """
-    fits = "all experts fit" if held >= 1 else f"{held:.0%} of the experts fit"
-    cost = math.expm1(nats)
-    sentence = (
-        f"{missed:.0%} of the experts asked for had to be read. With quality {quality} {fits} into memory, "
-        f"at {bits:.1f} bits a weight, for about {cost:.1%} more perplexity: /quality {quality}"
+class Offer(NamedTuple):
+    """What a quality would make of a load: the share of the experts that fit, bits a weight, nats a token."""
+
+    quality: str
+    held: float
+    bits: float
+    nats: float
+
+
+def may_narrow(missed: float, offers: Sequence[Offer]) -> Decision:
+    """Of an answer's experts the share `missed` had to be read; this is what could be done about it."""
+    fit = ", ".join(
+        f"{offer.quality} {offer.held:.0%} (+{math.expm1(offer.nats):.1%} perplexity)" for offer in offers
     )
-    numbers = {"missed": missed, "held": held, "bits": bits, "nats": nats}
-    return decision("advice", sentence, **numbers)
+    sentence = (
+        f"{missed:.0%} of the experts asked for had to be read. With less precision more fit into memory: "
+        f"{fit}; /quality NAME chooses"
+    )
+    numbers = {
+        f"{offer.quality}_{name}": getattr(offer, name) for offer in offers for name in Offer._fields[1:]
+    }
+    return decision("advice", sentence, missed=missed, **numbers)
 
 
 def may_narrow_unmeasured(missed: float) -> Decision:

@@ -1,7 +1,7 @@
 """When reading experts holds answers up: what narrower experts would buy, and what they would cost.
 
 Exact mode stays exact; a person decides. It is said once a load, after an answer for which many experts had
-to be read, of the best quality with which all of them would fit.
+to be read, of each quality up to the best one with which all of them would fit.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from ebbtide.engine.precision.calibration_file import Prices, calibration_path, 
 from ebbtide.engine.precision.costs import Costs
 from ebbtide.engine.precision.known_damage import Known
 from ebbtide.engine.precision.quality import QUALITIES
-from ebbtide.engine.precision.steward import Proposal, Question, Steward
+from ebbtide.engine.precision.steward import Question, Steward
 from ebbtide.engine.runtime import Runtime
 from ebbtide.engine.weights.pack_source import PackSource
 
@@ -31,9 +31,7 @@ def advice(runtime: Runtime, cache_dir: str, missed: float) -> Decision | None:
         return decisions.may_narrow_unmeasured(missed)
     table, room = runtime.fast.table, runtime.fast.tenancy.experts_share()
     assert table is not None
-    name, found = _best(table, prices, room)
-    bits = Costs.of(table.layouts, table.experts).average_bits(found.widths)
-    return decisions.may_narrow(missed, name, min(room / found.pages, 1.0), bits, found.damage)
+    return decisions.may_narrow(missed, _offers(table, prices, room))
 
 
 def _prices(runtime: Runtime, cache_dir: str) -> Prices | None:
@@ -47,17 +45,18 @@ def _prices(runtime: Runtime, cache_dir: str) -> Prices | None:
         return None
 
 
-def _best(table: WeightPageTable, prices: Prices, room: int) -> tuple[str, Proposal]:
-    """The best quality with which all experts fit into so many pages, else the one with which most do."""
+def _offers(table: WeightPageTable, prices: Prices, room: int) -> list[decisions.Offer]:
+    """What each quality makes of so many pages, up to the best one with which all experts fit."""
     known = Known(np.asarray(prices.damage, np.float64), prices.mass, prices.unit)
     question = Question(prices.mass, table.committed.copy(), room)
-    best: tuple[str, Proposal] | None = None
+    costs, offers = Costs.of(table.layouts, table.experts), []
     for name, quality in QUALITIES.items():
-        best = name, Steward(table, known, quality).plan(question)
-        if best[1].pages <= room:
+        found = Steward(table, known, quality).plan(question)
+        held = min(room / found.pages, 1.0)
+        offers.append(decisions.Offer(name, held, costs.average_bits(found.widths), found.damage))
+        if held >= 1:
             break
-    assert best is not None
-    return best
+    return offers
 
 
 def _can_narrow(runtime: Runtime) -> bool:

@@ -12,6 +12,7 @@ from ebbtide.engine.precision.arms import even_damage
 from ebbtide.engine.precision.calibration_file import Calibration, calibration_path, model_key
 from ebbtide.engine.precision.costs import Costs
 from ebbtide.engine.precision.moments import Moments
+from ebbtide.engine.precision.quality import QUALITIES
 from ebbtide.engine.runtime import Runtime
 from tests.helpers.in_process import load
 
@@ -44,29 +45,32 @@ def keep(runtime: Runtime, cache: Path, nats_at_one_plane: float, **fields: Any)
     return path
 
 
-def test_it_names_the_best_quality_that_lets_all_fit(runtime: Runtime, tmp_path: Path) -> None:
+def test_it_ends_with_the_best_quality_that_lets_all_fit(runtime: Runtime, tmp_path: Path) -> None:
     keep(runtime, tmp_path, 1.0)
     said = advice(runtime, str(tmp_path), 0.5)
     assert said is not None and said.kind == "advice"
-    assert (
-        "50% of the experts asked for had to be read" in said.sentence and "all experts fit" in said.sentence
-    )
-    assert "/quality high" in said.sentence and 0 < said.numbers["nats"] <= 0.01
-    assert 3 < said.numbers["bits"] < 6 and said.numbers["held"] == 1
+    assert "50% of the experts asked for had to be read" in said.sentence
+    assert "high 100% (+" in said.sentence and "balanced" not in said.sentence
+    assert said.numbers["high_held"] == 1 and 0 < said.numbers["high_nats"] <= 0.01
+    assert 3 < said.numbers["high_bits"] < 6
 
 
 def test_what_costs_more_is_another_quality(runtime: Runtime, tmp_path: Path) -> None:
     keep(runtime, tmp_path, 12.0)
     said = advice(runtime, str(tmp_path), 1.0)
-    assert said is not None and "/quality balanced" in said.sentence
-    assert 0.01 < said.numbers["nats"] <= 0.04
+    assert said is not None and "balanced 100% (+" in said.sentence and "fast" not in said.sentence
+    assert said.numbers["high_held"] < said.numbers["balanced_held"] == 1
+    assert 0.01 < said.numbers["balanced_nats"] <= 0.04
 
 
 def test_where_no_quality_lets_all_fit_it_says_how_many(runtime: Runtime, tmp_path: Path) -> None:
     keep(runtime, tmp_path, 10_000.0)
     said = advice(runtime, str(tmp_path), 1.0)
-    assert said is not None and "% of the experts fit" in said.sentence and "/quality fast" in said.sentence
-    assert 0.4 < said.numbers["held"] < 1
+    assert said is not None
+    held = [said.numbers[f"{name}_held"] for name in QUALITIES]
+    assert 0.4 < held[0] <= held[1] <= held[2] < 1 and held[0] < held[2]
+    for name in QUALITIES:
+        assert f"{name} {said.numbers[f'{name}_held']:.0%}" in said.sentence
 
 
 @pytest.mark.parametrize("case", ["none", "no unit", "damaged", "no folder"])
@@ -76,7 +80,7 @@ def test_without_a_measured_price_it_says_how_to_get_one(case: str, runtime: Run
     if case == "damaged":
         keep(runtime, tmp_path, 1.0).write_bytes(b"no archive")
     said = advice(runtime, "" if case == "no folder" else str(tmp_path), 1.0)
-    assert said is not None and "ebbtide calibrate" in said.sentence and "nats" not in said.numbers
+    assert said is not None and "ebbtide calibrate" in said.sentence and set(said.numbers) == {"missed"}
 
 
 def test_narrow_models_and_other_qualities_hear_nothing(mixtral: Path, tmp_path: Path) -> None:
