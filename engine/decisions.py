@@ -73,9 +73,10 @@ def kv_grew(tokens: tuple[int, int], nbytes: int, given: Sequence[int], experts:
     count, layers = sum(given), [layer for layer, number in enumerate(given) if number]
     sentence = (
         f"Context {tokens[0]:,} \N{RIGHTWARDS ARROW} {tokens[1]:,}: KV +{format_bytes(nbytes)}, "
-        f"{count_of(count, 'expert')} gave way ({layer_range(layers)}), "
-        f"experts {format_bytes(experts[0])} \N{RIGHTWARDS ARROW} {format_bytes(experts[1])}"
+        f"{count_of(count, 'expert')} gave way ({layer_range(layers)})"
     )
+    if experts[1] < experts[0]:  # others may have come in meanwhile
+        sentence += f", experts {format_bytes(experts[0])} \N{RIGHTWARDS ARROW} {format_bytes(experts[1])}"
     return decision(
         "kv", sentence, kv_bytes=nbytes, experts=count, expert_bytes=experts[1], context=tokens[1]
     )
@@ -109,10 +110,10 @@ def widths_changed(
         done, why = f"{count_of(count, 'expert')} changed", "others are asked for now"
     if by_hand:
         why = "for a bound set by hand"
-    sentence = (
-        f"Precision: {done} of {experts:,}, on average {bits[0]:.2f} \N{RIGHTWARDS ARROW} {bits[1]:.2f} bits "
-        f"a weight: {why}"
-    )
+    average = f"{bits[0]:.2f} \N{RIGHTWARDS ARROW} {bits[1]:.2f}"
+    if f"{bits[0]:.2f}" == f"{bits[1]:.2f}":
+        average = f"still {bits[1]:.2f}"
+    sentence = f"Precision: {done} of {experts:,}, on average {average} bits a weight: {why}"
     return decision(
         "widths",
         sentence,
