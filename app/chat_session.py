@@ -3,6 +3,8 @@
 The owner feeds it the events of its clients, one at a time and on one thread, and draws from its fields.
 """
 
+import time
+
 import msgspec
 
 from ebbtide.app.chat_keeper import ChatKeeper
@@ -71,6 +73,7 @@ class ChatSession:
         self.draft = Cost()
         """Of what is being written in the prompt."""
         self._sent_usual = 0
+        self._heard_at = time.monotonic()
 
     # --- how it stands
 
@@ -94,6 +97,11 @@ class ChatSession:
     @property
     def phase(self) -> Phase:
         return self.answer.phase or self.model.state
+
+    @property
+    def silent_s(self) -> float:
+        """How long the engine has not been heard of."""
+        return time.monotonic() - self._heard_at
 
     @property
     def busy(self) -> bool:
@@ -273,6 +281,7 @@ class ChatSession:
 
     def handle(self, event: ClientEvent) -> bool:
         """Take an event of the engine. Returns False for one that belongs to a forgotten request."""
+        self._heard_at = time.monotonic()
         match event:
             case Progress():
                 self.model.progress = event

@@ -43,6 +43,11 @@ STEPS: tuple[Step, ...] = (
 """What gives way where there is little room, the first first; the state, in its shortest wording, never."""
 
 
+SPEAKING = (Phase.ANSWERING, Phase.STOPPING)
+SILENT_S = 15.0
+"""A token takes less on any machine that anybody would wait for."""
+
+
 class Status(msgspec.Struct, frozen=True):
     """What the line draws: an immutable picture of a session."""
 
@@ -205,7 +210,11 @@ class StatusLine(Widget):
 
 
 def word_of(session: ChatSession) -> str:
-    """A stage that has a name of its own: the starter is fetched first, then checked, unpacked, built."""
+    """A stage that has a name of its own: the starter is fetched first, then checked, unpacked, built; and an
+    engine that is not heard of while words should come, such as one that somebody stopped.
+    """
+    if session.phase in SPEAKING and session.silent_s >= SILENT_S:
+        return f"nothing heard for {session.silent_s:.0f} s"
     progress = session.model.progress
     under_way = progress is not None and session.phase in NOT_YET
     return state_word(progress.stage) if progress is not None and under_way else ""

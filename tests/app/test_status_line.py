@@ -187,6 +187,18 @@ def test_the_starter_is_fetched_then_built() -> None:
     assert status_of(session, "starter").word == "building"
 
 
+async def test_an_engine_that_is_not_heard_of_does_not_answer() -> None:
+    """Somebody stopped it, say: what it did before is no news."""
+    endless = Script(answer="word", after_answer="hold")
+    async with chat_app(endless).run_test(size=(100, 24)) as pilot:
+        await ready(pilot)
+        await ask(pilot, "go")
+        await shown(pilot, "answering", without=["nothing heard"])
+        await until(pilot, lambda: screen_of(pilot).session.answer.text == "word")
+        screen_of(pilot).session._heard_at -= 45
+        await shown(pilot, "nothing heard for 4", without=["answering"])
+
+
 async def test_building_is_the_word_on_the_line() -> None:
     text = await line(msgspec.structs.replace(LOADING, word="building", waits=False), 120)
     assert "◐ building  Downloading" in text and "fetching" not in text
