@@ -67,7 +67,7 @@ async def test_an_answer_of_another_window_grows_and_ends_here_too(
         other.writes("The tide ")
         await shown(pilot, "The tide", "being written in another window", without=["cut off"])
         other.writes("goes **out**.")
-        await shown(pilot, "The tide goes **out**.", "being written in another window")
+        await shown(pilot, "The tide goes out.", "being written in another window")
         other.ends()
         await shown(pilot, "The tide goes out.", without=["another window", "cut off"])
         await answered(pilot, "and then?")
